@@ -96,7 +96,7 @@ use lock::DiskLock;
 use log::{DiskCounters, DiskState, LogWriter, Tail};
 use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SegmentHead};
-pub use stats::Collected;
+pub use stats::{Collected, ReaderBehind};
 use table::SegmentTable;
 use verified::BitMemory;
 

@@ -1,6 +1,6 @@
 //! `cone info`: what a store is and how large.
 
-use std::path::Path;
+use std::{path::Path, time::SystemTime};
 
 use bristlecone::RefTarget;
 use bristlecone_git::layout::Layout;
@@ -96,7 +96,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
             retention.rules().map(|(pattern, keep)| format!("{} {keep}", short_pattern(pattern))).collect();
         out.line(format_args!("retention     {}", rules.join(", ")))?;
     }
-    if let Some(collected) = collected.filter(|collected| collected.cold_bytes > 0) {
+    if let Some(collected) = collected.as_ref().filter(|collected| collected.cold_bytes > 0) {
         let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes));
         let cold = bytes(collected.cold_bytes);
         let live = match collected.live_bytes {
@@ -106,10 +106,22 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         };
         out.line(format_args!("collected     {cold} were kept{live}; {since} came since"))?;
     }
-    if let Some(others) = collected.map(|collected| collected.processes.saturating_sub(1)).filter(|others| *others > 0)
-    {
+    let others = collected.as_ref().map(|collected| collected.processes.saturating_sub(1));
+    if let Some(others) = others.filter(|others| *others > 0) {
         let others = count(others as u64, "other process has", "other processes have");
         out.line(format_args!("open          {others} the store open, for which a collection keeps what they read"))?;
+    }
+    if let Some(collected) = collected.as_ref().filter(|collected| collected.emptied_bytes > 0) {
+        let held = bytes(collected.emptied_bytes);
+        out.line(format_args!("emptied       {held} of files that collections emptied go once no process reads them"))?;
+        for reader in &collected.behind {
+            let process = reader.process.map_or_else(|| "a process".to_owned(), |process| format!("process {process}"));
+            let since = reader.since.map_or_else(String::new, |since| format!(" for {}", time_since(since)));
+            let (state, newest) = (reader.state, collected.states);
+            out.line(format_args!(
+                "reader        {process} has read by state {state} of {newest}{since}, and keeps them"
+            ))?;
+        }
     }
     for reader in &readers {
         let (process, thread) = (reader.process, reader.thread);
@@ -151,16 +163,24 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "file_bytes": stats.file_bytes,
         "reclaimable_bytes": segment_bytes.map(|_| stats.reclaimable_bytes),
         "retention": retention.map(|retention| retention.to_string().lines().map(str::to_owned).collect::<Vec<_>>()),
-        "cold_bytes": collected.map(|collected| collected.cold_bytes),
-        "live_bytes": collected.and_then(|collected| collected.live_bytes),
-        "partial_collections": collected.map(|collected| u64::from(collected.partial)),
-        "open_processes": collected.map(|collected| collected.processes as u64),
+        "cold_bytes": collected.as_ref().map(|collected| collected.cold_bytes),
+        "live_bytes": collected.as_ref().and_then(|collected| collected.live_bytes),
+        "partial_collections": collected.as_ref().map(|collected| u64::from(collected.partial)),
+        "open_processes": collected.as_ref().map(|collected| collected.processes as u64),
+        "emptied_bytes": collected.as_ref().map(|collected| collected.emptied_bytes),
         "durability": vec!["none", "grouped", "synced"],
         "persistent": can.persistent,
         "atomic_commits": can.atomic_commits,
         "several_refs": can.several_refs,
         "processes": can.processes,
     });
+    if let Some(collected) = &collected {
+        let behind = collected
+            .behind
+            .iter()
+            .map(|reader| serde_json::json!({"process": reader.process, "state": reader.state, "since": reader.since}));
+        all.insert("readers".to_owned(), behind.collect::<Vec<_>>().into());
+    }
     if let AnyBackend::Lmdb(_) = opened.repo.any_backend() {
         let all_readers: Vec<serde_json::Value> = readers
             .iter()
@@ -174,6 +194,18 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         all.insert("stats".to_owned(), sample::fields_of(counts).into());
     }
     out.document(all)
+}
+
+/// Returns how long ago a time was that is given in seconds since 1970.
+fn time_since(since: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = now.saturating_sub(since);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// Returns the version of a Git repository, as its configuration says it.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::{git_harness::GitPlace, harness::Place};
+use bristlecone::{Native, Repo, disk::DiskOptions};
 use bristlecone_needs::needs;
 
 const BACKENDS: [&str; 4] = ["disk", "fs", "lmdb", "lsm"];
@@ -89,6 +90,30 @@ fn a_git_history_goes_into_every_backend_and_comes_out_the_same() {
             assert_eq!(same, head, "{name}");
         }
     }
+}
+
+#[test]
+fn a_process_that_keeps_files_from_being_removed_is_named() {
+    let place = Place::empty();
+    place.ok(["init", "--backend", "disk", "store"]);
+    let cone = |args: &[&str]| place.ok(["-r", "store"].iter().chain(args));
+    let large = "x".repeat(90_000);
+    cone(&["set", "large", &large]);
+    let holder = Repo::<Native>::open(place.path("store").join(".bristlecone"), DiskOptions::default()).unwrap();
+    let tree = holder.branch("main").unwrap().tree().unwrap();
+    cone(&["retention", "set", "*", "last", "1"]);
+    cone(&["set", "large", "small"]);
+    cone(&["gc", "--full"]);
+    let told = place.json(["-r", "store", "info"]);
+    assert!(told["emptied_bytes"].as_u64().unwrap() > 90_000, "{told}");
+    assert_eq!(told["readers"][0]["process"], std::process::id());
+    let named = format!("process {} has read by state 0 of ", std::process::id());
+    assert!(cone(&["info"]).contains(&named), "{}", cone(&["info"]));
+    assert_eq!(tree.get("large").unwrap().as_deref(), Some(large.as_bytes()));
+    drop((tree, holder));
+    cone(&["gc"]);
+    let told = place.json(["-r", "store", "info"]);
+    assert_eq!((&told["emptied_bytes"], &told["readers"]), (&0.into(), &serde_json::json!([])));
 }
 
 #[test]

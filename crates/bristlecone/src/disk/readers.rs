@@ -12,7 +12,12 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{files::random_word, frame::word64, log::DiskState};
+use super::{
+    files::random_word,
+    frame::{word32, word64},
+    log::DiskState,
+    roll::now_seconds,
+};
 use crate::{
     storage::{OpenMode, Origin, StorageFile, read_exact_at, write_all_at},
     sync::lock,
@@ -25,8 +30,10 @@ const NEW: &str = "new-";
 /// How often a file is begun anew that another process took for one of the dead.
 const ATTEMPTS: usize = 100;
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONEPIN");
-/// Bytes of a file: 24 = 8 magic + 8 epoch + 8 check.
+/// Bytes of the first part of a file, which every version knows: 24 = 8 magic + 8 epoch + 8 check.
 const NOTE_BYTES: usize = 24;
+/// Bytes of a file: 40 = the first part + 4 process + 4 time + 8 check.
+const WHOLE_BYTES: usize = NOTE_BYTES + 16;
 
 /// What tells other processes that this one reads.
 #[derive(Debug)]
@@ -50,21 +57,39 @@ pub(super) struct Readers {
 
 impl ReaderNote {
     fn write(&self, epoch: u64, salt: u64) -> io::Result<()> {
-        write_all_at(&*self.file, &encode(epoch, salt), 0)
+        let who = Who { process: std::process::id(), since: now_seconds() };
+        write_all_at(&*self.file, &encode(epoch, who, salt), 0)
     }
 }
 
-fn encode(epoch: u64, salt: u64) -> [u8; NOTE_BYTES] {
-    let mut bytes = [0; NOTE_BYTES];
+/// Which process reads, and since when by the state that it names, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Who {
+    pub(super) process: u32,
+    pub(super) since: u32,
+}
+
+fn encode(epoch: u64, who: Who, salt: u64) -> [u8; WHOLE_BYTES] {
+    let mut bytes = [0; WHOLE_BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..16].copy_from_slice(&epoch.to_le_bytes());
     let check = xxh3_64_with_seed(&bytes[..16], salt);
-    bytes[16..].copy_from_slice(&check.to_le_bytes());
+    bytes[16..NOTE_BYTES].copy_from_slice(&check.to_le_bytes());
+    bytes[24..28].copy_from_slice(&who.process.to_le_bytes());
+    bytes[28..32].copy_from_slice(&who.since.to_le_bytes());
+    let check = xxh3_64_with_seed(&bytes[..32], salt);
+    bytes[32..].copy_from_slice(&check.to_le_bytes());
     bytes
 }
 
+/// Returns which process wrote a file; `None` where that is not told or damaged.
+fn decode_who(bytes: &[u8; WHOLE_BYTES], salt: u64) -> Option<Who> {
+    let right = word64(bytes, 32) == xxh3_64_with_seed(&bytes[..32], salt);
+    right.then(|| Who { process: word32(bytes, 24), since: word32(bytes, 28) })
+}
+
 /// Returns the epoch that a file says; 0, which keeps everything, where it says nothing.
-fn decode(bytes: &[u8; NOTE_BYTES], salt: u64) -> u64 {
+fn decode(bytes: &[u8], salt: u64) -> u64 {
     let right = word64(bytes, 0) == MAGIC && word64(bytes, 16) == xxh3_64_with_seed(&bytes[..16], salt);
     if right { word64(bytes, 8) } else { 0 }
 }
@@ -134,11 +159,20 @@ impl DiskState {
     /// Returns who reads the store, and removes the files of processes that are gone. Where the system cannot tell, nothing
     /// may be removed.
     pub(super) fn readers(&self) -> io::Result<Readers> {
+        let mut readers = Readers { count: 0, oldest: u64::MAX };
+        self.each_reader(&mut |epoch, _| {
+            readers = Readers { count: readers.count + 1, oldest: readers.oldest.min(epoch) };
+        })?;
+        Ok(readers)
+    }
+
+    /// Calls `each` with the state by which each process reads at least that has the store open, this one included, and with
+    /// what it says of itself; otherwise as [`DiskState::readers`].
+    pub(super) fn each_reader(&self, each: &mut dyn FnMut(u64, Option<Who>)) -> io::Result<()> {
         let names = match self.storage.list(READERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names?,
         };
-        let mut readers = Readers { count: 0, oldest: u64::MAX };
         for name in names {
             let path = format!("{READERS}/{name}");
             let file = match self.storage.open(&path, OpenMode::Write) {
@@ -150,11 +184,13 @@ impl DiskState {
                 let _ = self.storage.remove(&path);
                 continue;
             }
-            let mut bytes = [0; NOTE_BYTES];
-            let epoch = read_exact_at(&*file, &mut bytes, 0).map_or(0, |()| decode(&bytes, self.header.salt));
-            readers = Readers { count: readers.count + 1, oldest: readers.oldest.min(epoch) };
+            let (mut bytes, salt) = ([0; WHOLE_BYTES], self.header.salt);
+            let epoch = read_exact_at(&*file, &mut bytes[..NOTE_BYTES], 0).map_or(0, |()| decode(&bytes, salt));
+            // Programs before this one write the first part alone.
+            let who = read_exact_at(&*file, &mut bytes, 0).ok().and_then(|()| decode_who(&bytes, salt));
+            each(epoch, who);
         }
-        Ok(readers)
+        Ok(())
     }
 }
 
@@ -164,12 +200,15 @@ mod tests {
 
     #[test]
     fn a_damaged_note_keeps_everything() {
-        let bytes = encode(7, 5);
+        let who = Who { process: 4711, since: 99 };
+        let bytes = encode(7, who, 5);
         assert_eq!((decode(&bytes, 5), decode(&bytes, 6), decode(&[0; NOTE_BYTES], 5)), (7, 0, 0));
+        assert_eq!((decode_who(&bytes, 5), decode_who(&bytes, 6)), (Some(who), None));
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&flipped, 5), 0, "bit {bit}");
+            let epoch = if bit < NOTE_BYTES * 8 { 0 } else { 7 };
+            assert_eq!((decode(&flipped, 5), decode_who(&flipped, 5)), (epoch, None), "bit {bit}");
         }
     }
 }

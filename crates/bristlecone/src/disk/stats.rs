@@ -6,7 +6,7 @@ use super::{
     files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
     ids::SegmentIds,
     log::DiskState,
-    readers::READERS,
+    readers::{READERS, Who},
     refs::table_number,
     sealed::Form,
     state::state_epoch,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What the last collection left, and who has the store open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collected {
     /// How often a collection or a rule of retention has changed the state of the store.
@@ -32,6 +32,22 @@ pub struct Collected {
     pub partial: u32,
     /// How many processes have the store open and say so, this one included.
     pub processes: usize,
+    /// Those that read by an earlier state than the newest, for which collections leave files.
+    pub behind: Vec<ReaderBehind>,
+    /// Bytes of files that collections emptied, and that go once no process reads them.
+    pub emptied_bytes: u64,
+}
+
+/// A process that reads by an earlier state of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReaderBehind {
+    /// The number of the process, where it told.
+    pub process: Option<u32>,
+    /// The number of the state; 0 if it told none, or has only just begun.
+    pub state: u64,
+    /// Since when it reads by that state, in seconds since 1970, where it told.
+    pub since: Option<u64>,
 }
 
 impl DiskState {
@@ -65,13 +81,30 @@ impl DiskState {
     /// Returns what the last collection left, and who has the store open.
     pub(super) fn collected(&self) -> Result<Collected, Error> {
         let table = self.table();
-        let readers = self.readers().map_err(|error| self.io(READERS, error))?;
+        let (mut processes, mut behind) = (0, Vec::new());
+        let each = &mut |state, who: Option<Who>| {
+            processes += 1;
+            if state < table.state.epoch {
+                let (process, since) = (who.map(|who| who.process), who.map(|who| u64::from(who.since)));
+                behind.push(ReaderBehind { process, state, since });
+            }
+        };
+        self.each_reader(each).map_err(|error| self.io(READERS, error))?;
+        let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
+        let names = self.storage.list(SEGMENTS).unwrap_or_default();
+        let emptied = names.iter().filter(|name| {
+            let number = segment_number(name).or_else(|| cold_number(name));
+            number.is_some_and(|number| !table.has(number))
+        });
+        let emptied_bytes = emptied.map(|name| length(&format!("{SEGMENTS}/{name}"))).sum();
         Ok(Collected {
             states: table.state.epoch,
             cold_bytes: table.state.cold_bytes(),
             live_bytes: table.state.whole.map(|whole| whole.bytes),
             partial: table.state.whole.map_or(0, |whole| whole.since),
-            processes: readers.count,
+            processes,
+            behind,
+            emptied_bytes,
         })
     }
 

@@ -173,6 +173,11 @@ fn a_snapshot_reads_on_through_ten_collections_by_another_process() {
             let object = snapshot.read(&oid(number).into()).unwrap();
             assert!(object.is_some(), "{number}, maps {maps}");
         }
+        // Who holds what is told by name.
+        let collected = writer.collected().unwrap();
+        let behind: Vec<_> = collected.behind.iter().map(|reader| (reader.process, reader.state)).collect();
+        assert_eq!((behind, collected.processes), (vec![(Some(std::process::id()), 0)], 2));
+        assert!(collected.emptied_bytes > 10 * 4096 && collected.behind[0].since.is_some());
         let files = || std::fs::read_dir(dir.path().join("segments")).unwrap().count();
         let before = files();
         drop((snapshot, reader));
