@@ -243,9 +243,11 @@ impl DiskState {
                 }
                 let rows = collection.moved_refs();
                 self.state_segment(log, &put_state(state.reference(), &rows))?;
-                // From here on the frame may be there, whatever fails.
                 collection.announced = true;
-                self.write_named(log, state.reference(), &rows)?;
+                let named = self.write_named(log, state.reference(), &rows);
+                // Where the frame was not written, zeroes are in its place, and a sync says so; or else nothing is written any more.
+                collection.announced = named.is_ok() || log.named.is_some() || self.poison.check().is_err();
+                named?;
                 end = Some(log.tail.location());
                 Ok(())
             })?;

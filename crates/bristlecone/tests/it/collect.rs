@@ -259,6 +259,41 @@ fn who_could_not_say_that_it_reads_is_told_when_a_collection_has_passed_it_and_g
     assert!(expired > 0);
 }
 
+/// Every call of a collection fails once: what it had copied goes again, unless the frame is there that names it.
+#[test]
+fn a_collection_that_fails_gives_back_the_room_that_it_took() {
+    let (mut removed, mut named) = (0, 0);
+    for fault in [Fault::Io, Fault::NoSpace] {
+        for call in 1.. {
+            let (disk, backend) = store(&tiny());
+            let begun = disk.calls();
+            disk.fail_at(begun + call, fault, Times::Once);
+            let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+                children_of(object).into_iter().for_each(|child| each(oid(child)));
+                Ok(())
+            };
+            let swept = backend.sweep(&Roots::new(&[], &children), &SweepLimits::default());
+            let is_over = disk.calls() < begun + call;
+            disk.heal();
+            let other = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), true).unwrap();
+            let is_named = other.collected().unwrap().states > 0;
+            let cold = disk.list("segments").unwrap().iter().filter(|name| name.ends_with(".cold")).count();
+            assert_eq!(reached(&other, "main"), [2, 3]);
+            if is_over {
+                swept.unwrap();
+                break;
+            }
+            if is_named {
+                named += 1;
+            } else if swept.is_err() {
+                assert_eq!(cold, 0, "{fault:?} at call {call}: {swept:?}");
+                removed += 1;
+            }
+        }
+    }
+    assert!(removed > 10 && named > 0, "{removed} removed, {named} named");
+}
+
 #[test]
 fn what_aborted_work_left_is_given_back() {
     let disk = SimStorage::new();
