@@ -635,6 +635,8 @@ impl Backend for DiskBackend {
 
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         self.shared.refresh()?;
+        // Readers may have gone on since the last sweep: with its room given back, this one needs less.
+        self.shared.tidy();
         let swept = self.shared.sweep(&*self.snapshot(&[]), roots, limits);
         if swept.is_ok() {
             // The snapshot that the sweep read by is gone by now.

@@ -110,12 +110,9 @@ impl Recovery {
     fn sync_loose(&self, files: &Files, now: &Generation) -> Result<()> {
         let named =
             now.lines.iter().filter_map(|line| if let JournalLine::Loose(oids) = line { Some(oids) } else { None });
-        let mut loose = Vec::new();
-        for &oid in named.flatten() {
-            if are_there(files, &[oid])? {
-                objects::sync_closed_loose(files, self.algorithm, oid)?;
-                loose.push(oid);
-            }
+        let loose: Vec<Oid> = named.flatten().copied().collect();
+        for &oid in &loose {
+            objects::sync_closed_loose(files, self.algorithm, oid)?;
         }
         objects::sync_fan_out(files, &loose)
     }

@@ -97,12 +97,6 @@ impl DiskState {
             // If this one is of no use, the next is not due at once.
             self.next_due((self.published.end() >> 32) as u32);
         }
-        if self.emptied.load(Relaxed) {
-            // Readers may have gone on since the last collection: with its room given back, this one needs less.
-            self.refresh()?;
-            let removed = self.remove_emptied()?;
-            self.emptied.store(!removed, Relaxed);
-        }
         let mut begun = None;
         self.locked(|log| {
             if log.tail.version < 2 {
