@@ -79,11 +79,7 @@ pub(crate) fn run(args: &GcArgs, json: bool) -> Result<()> {
     let mut rows = Vec::new();
     for &entries in &args.entries {
         for &durability in &args.durability {
-            let durability = match durability {
-                DurabilityName::None => Durability::None,
-                DurabilityName::Grouped => Durability::Grouped,
-                DurabilityName::Synced => Durability::Synced,
-            };
+            let durability = durability.durability();
             let dir = scratch.dir.join(format!("gc-{entries}-{}", durability.name()));
             let new = Churn::new(&dir, entries, durability, args.retain)?.measure(args, &machine)?;
             fs::remove_dir_all(&dir).map_err(BenchError::io(&dir))?;

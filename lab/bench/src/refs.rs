@@ -75,11 +75,7 @@ pub(crate) fn run(args: &RefsArgs, json: bool) -> Result<()> {
     let mut rows = Vec::new();
     for &refs in &args.refs {
         for &durability in &args.durability {
-            let durability = match durability {
-                DurabilityName::None => Durability::None,
-                DurabilityName::Grouped => Durability::Grouped,
-                DurabilityName::Synced => Durability::Synced,
-            };
+            let durability = durability.durability();
             let dir = scratch.dir.join(format!("refs-{refs}-{}", durability.name()));
             let new = Many::new(&dir, refs, durability)?.measure(args, &machine)?;
             fs::remove_dir_all(&dir).map_err(BenchError::io(&dir))?;

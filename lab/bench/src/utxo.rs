@@ -109,11 +109,7 @@ pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
     }
     let scratch = Scratch::new(args.dir.as_deref())?;
     let machine = Machine::here(&scratch.dir);
-    let durability = match args.durability {
-        DurabilityName::None => Durability::None,
-        DurabilityName::Grouped => Durability::Grouped,
-        DurabilityName::Synced => Durability::Synced,
-    };
+    let durability = args.durability.durability();
     let mut rows = Vec::new();
     for &entries in &args.entries {
         let table = TableOptions { durability, retain: args.retain, peers: args.peers };

@@ -112,9 +112,8 @@ impl ReplayJob {
     #[must_use]
     pub const fn durability(&self) -> Durability {
         match (self.backend, self.durability) {
-            (BackendName::Memory, _) | (_, DurabilityName::None) => Durability::None,
-            (_, DurabilityName::Grouped) => Durability::Grouped,
-            (_, DurabilityName::Synced) => Durability::Synced,
+            (BackendName::Memory, _) => Durability::None,
+            (_, name) => name.durability(),
         }
     }
 }
@@ -178,6 +177,18 @@ pub enum DurabilityName {
     Grouped,
     /// After the sync
     Synced,
+}
+
+impl DurabilityName {
+    /// Returns what a commit is told.
+    #[must_use]
+    pub const fn durability(self) -> Durability {
+        match self {
+            Self::None => Durability::None,
+            Self::Grouped => Durability::Grouped,
+            Self::Synced => Durability::Synced,
+        }
+    }
 }
 
 /// The most threads of a replay in pieces.
