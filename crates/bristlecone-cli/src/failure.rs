@@ -255,8 +255,9 @@ impl From<Error> for Failure {
             Error::Unanswered => "another thread was writing for this one and failed; run the command again".to_owned(),
             Error::RootPath => "an empty path is the root, which is a directory; name an entry in it".to_owned(),
             Error::Expired { file } => format!(
-                "another process has collected garbage and removed {file}, which this command was still reading, since the \
-                 store's folder `readers` cannot be written from here; run the command again"
+                "a collection has removed {file}, which this command was still reading, since it took longer than the store's \
+                 limit of snapshots (`cone retention list`), or since the store's folder `readers` cannot be written from here; \
+                 run the command again"
             ),
             Error::Absent { .. } => {
                 return Self::negative(with_way(error.to_string(), "name a commit that `cone log` lists"));

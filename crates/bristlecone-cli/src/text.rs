@@ -29,6 +29,17 @@ pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// Returns a number of seconds as people say it, rounded down.
+pub(crate) fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 if (seconds / 60).is_multiple_of(60) => format!("{} h", seconds / 3600),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// Shows when something was signed, in its zone: `2026-03-01 12:00:00 +0100`.
 pub(crate) fn date(who: &Signature) -> String {
     let local = i128::from(who.seconds) + i128::from(who.zone.minutes()) * 60;

@@ -124,7 +124,8 @@ pub enum Error {
         /// The objects.
         oids: Vec<Oid>,
     },
-    /// What a snapshot reads was removed by a collection of another process, which did not know of the reader.
+    /// What a snapshot reads was removed by a collection that did not know of the reader, or for which the reader was beyond the
+    /// limit of snapshots.
     Expired {
         /// The file that is no longer there.
         file: String,
@@ -280,8 +281,8 @@ impl fmt::Display for Error {
             }
             Self::Expired { file } => write!(
                 f,
-                "another process has collected garbage and removed {file}, by which this snapshot reads, since this process \
-                 could not say in the folder `readers` that it reads; take a new snapshot"
+                "a collection has removed {file}, by which this snapshot reads, since it is older than the store's limit of \
+                 snapshots or this process could not say in the folder `readers` that it reads; take a new snapshot"
             ),
             Self::Absent { oid, reason: AbsentReason::Cut } => {
                 write!(f, "{oid} is no longer in the store: its retention has cut this part of history")

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::SystemTime};
 
-use bristlecone::RefTarget;
+use bristlecone::{IndexedCommits, RefTarget, Retention};
 use bristlecone_git::layout::Layout;
 use clap::Args;
 
@@ -11,7 +11,7 @@ use crate::{
     failure::Result,
     open::{Access, short},
     output::{fields, put_name},
-    text::{bytes, count, show},
+    text::{bytes, count, show, span},
 };
 use bristlecone_any::{AnyBackend, Head};
 
@@ -63,6 +63,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         AnyBackend::Disk(disk) => (Some(opened.repo.retention()?), Some(disk.collected()?)),
         _ => (None, None),
     };
+    let indexed = opened.repo.indexed_commits()?;
     let dir = opened.repo.dir().unwrap_or_else(|| Path::new(""));
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
@@ -87,6 +88,10 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     if segment_bytes.is_some() {
         out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
     }
+    if indexed != IndexedCommits::default() {
+        let IndexedCommits { graph, changes } = indexed;
+        out.line(format_args!("indexed       {graph} commits for questions of ancestors, {changes} for last changes"))?;
+    }
     if segment_bytes.is_some() {
         let left = bytes(stats.reclaimable_bytes);
         out.line(format_args!("reclaimable   {left}, about, that nothing leads to: left by what did not end well"))?;
@@ -96,6 +101,10 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
             retention.rules().map(|(pattern, keep)| format!("{} {keep}", short_pattern(pattern))).collect();
         out.line(format_args!("retention     {}", rules.join(", ")))?;
     }
+    if let Some(limit) = retention.as_ref().and_then(Retention::snapshot_limit) {
+        let limit = span(u64::from(limit));
+        out.line(format_args!("snapshots     keep what a collection empties for {limit} at most"))?;
+    }
     if let Some(collected) = collected.as_ref().filter(|collected| collected.cold_bytes > 0) {
         let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes));
         let cold = bytes(collected.cold_bytes);
@@ -104,7 +113,8 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
             Some(_) => ", all of it live then".to_owned(),
             None => String::new(),
         };
-        out.line(format_args!("collected     {cold} were kept{live}; {since} came since"))?;
+        let when = collected.time.map_or_else(String::new, |time| format!("{} ago, ", time_since(time)));
+        out.line(format_args!("collected     {when}{cold} were kept{live}; {since} came since"))?;
     }
     let others = collected.as_ref().map(|collected| collected.processes.saturating_sub(1));
     if let Some(others) = others.filter(|others| *others > 0) {
@@ -161,8 +171,11 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "branches": branches,
         "store_bytes": stats.store_bytes,
         "file_bytes": stats.file_bytes,
+        "indexed_graph": indexed.graph,
+        "indexed_changes": indexed.changes,
         "reclaimable_bytes": segment_bytes.map(|_| stats.reclaimable_bytes),
         "retention": retention.map(|retention| retention.to_string().lines().map(str::to_owned).collect::<Vec<_>>()),
+        "collected": collected.as_ref().and_then(|collected| collected.time),
         "cold_bytes": collected.as_ref().map(|collected| collected.cold_bytes),
         "live_bytes": collected.as_ref().and_then(|collected| collected.live_bytes),
         "partial_collections": collected.as_ref().map(|collected| u64::from(collected.partial)),
@@ -199,13 +212,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
 /// Returns how long ago a time was that is given in seconds since 1970.
 fn time_since(since: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let seconds = now.saturating_sub(since);
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} days", seconds / 86_400),
-    }
+    span(now.saturating_sub(since))
 }
 
 /// Returns the version of a Git repository, as its configuration says it.

@@ -33,6 +33,7 @@ enum Verb {
     List(ListArgs),
     Set(SetArgs),
     Unset(UnsetArgs),
+    Snapshots(SnapshotsArgs),
 }
 
 /// List the rules
@@ -79,11 +80,28 @@ struct UnsetArgs {
     pattern: String,
 }
 
+/// Limit for how long a snapshot keeps what collections remove
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone retention snapshots 1h
+  cone retention snapshots none
+
+A process that reads the store by a snapshot keeps the files which collections have emptied since, as long as it reads. With a limit
+it keeps them no longer than that: a reader that is slower, or hangs, gets an error for what is gone, and never other bytes. The limit
+is in the store and holds for every process; without one, `cone info` names the processes that keep files.")]
+struct SnapshotsArgs {
+    /// For how long: a number with s, m, h or d, or `none`
+    #[arg(value_name = "DURATION")]
+    limit: String,
+}
+
 pub(super) fn run(args: RetentionCommand, context: &mut Context) -> Result<()> {
     match args.verb {
         Verb::List(_) => list(context),
         Verb::Set(args) => set(&args, context),
         Verb::Unset(args) => unset(&args, context),
+        Verb::Snapshots(args) => limit_snapshots(&args, context),
     }
 }
 
@@ -98,7 +116,12 @@ fn list(context: &mut Context) -> Result<()> {
     if retention.rules().next().is_none() {
         context.out.line("there are no rules: every ref keeps all that led to it")?;
     }
-    context.out.end(&fields! {})
+    if let Some(limit) = retention.snapshot_limit() {
+        context
+            .out
+            .line(format_args!("snapshots keep what collections empty for {} at most", text::span(limit.into())))?;
+    }
+    context.out.end(&fields! { "snapshot_limit": retention.snapshot_limit() })
 }
 
 fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
@@ -162,6 +185,33 @@ fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
     opened.repo.close()?;
     context.out.line(format_args!("{}: {keep} no longer", short(&pattern)))?;
     context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
+}
+
+fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
+    let limit = match &*args.limit {
+        "none" => None,
+        text => match format!("last {text}").parse() {
+            Ok(Keep::Within(seconds)) => Some(seconds),
+            _ => return Err(Failure::usage("the limit is a number with s, m, h or d, such as `1h`, or `none`")),
+        },
+    };
+    let opened = context.globals.open(Access::Write)?;
+    let mut retention = opened.repo.retention()?;
+    retention.set_snapshot_limit(limit);
+    let upgraded = upgrade::upgrade(&opened.repo)?;
+    opened.repo.set_retention(&retention)?;
+    opened.repo.close()?;
+    let out = &mut context.out;
+    if upgraded {
+        out.line(upgrade::DONE)?;
+    }
+    match limit {
+        Some(seconds) => {
+            out.line(format_args!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
+        }
+        None => out.line("snapshots keep what collections empty as long as they are read by")?,
+    }
+    out.document(fields! { "snapshot_limit": limit, "upgraded": upgraded })
 }
 
 /// For how long `cone gc` keeps what no ref leads to, unless it is told otherwise.

@@ -46,6 +46,26 @@ fn rules_cut_history_and_the_log_says_where() {
 }
 
 #[test]
+fn snapshots_have_a_limit_if_they_are_given_one() {
+    let place = place();
+    assert_eq!(place.json(["retention", "list"])["snapshot_limit"], serde_json::Value::Null);
+    assert!(place.ok(["retention", "snapshots", "1h"]).ends_with("for 1 h at most\n"));
+    assert!(place.ok(["retention", "list"]).ends_with("snapshots keep what collections empty for 1 h at most\n"));
+    assert!(place.ok(["info"]).contains("snapshots     keep what a collection empties for 1 h at most"));
+    assert_eq!(place.json(["info"])["retention"][0], "snapshots 1h");
+    // Rules leave it as it is.
+    place.ok(["retention", "set", "main", "last", "5"]);
+    assert_eq!(place.json(["retention", "list"])["snapshot_limit"], 3600);
+    place.ok(["gc"]);
+    assert!(place.ok(["info"]).lines().any(|line| line.starts_with("collected ") && line.contains(" s ago, ")));
+    assert!(place.json(["info"])["collected"].as_u64().is_some_and(|time| time > 1_700_000_000));
+    assert_eq!(place.json(["retention", "snapshots", "none"])["snapshot_limit"], serde_json::Value::Null);
+    for wrong in ["0s", "1", "1w", "ever", "last 1h"] {
+        place.fails(2, &["`1h`, or `none`"], ["retention", "snapshots", wrong]);
+    }
+}
+
+#[test]
 fn rules_that_are_none_and_those_that_cut_all_are_refused() {
     let place = place();
     for rule in ["last 0", "last", "first 3", "last 3w", "last -1"] {

@@ -9,7 +9,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -28,6 +28,8 @@ const PARTS: usize = 16;
 pub struct Pins {
     parts: [Arc<PinShard>; PARTS],
     displaced: Mutex<Displaced>,
+    // Snapshots that were taken before this position hold nothing.
+    expired: AtomicU64,
 }
 
 /// The snapshots that some threads took; on cache lines of its own.
@@ -60,7 +62,7 @@ struct Displaced {
 impl Displaced {
     /// Forgets what refs left before the oldest snapshot was taken.
     fn trim(&mut self, held: &AllShards<'_>) {
-        match held.snapshots().map(|snapshot| snapshot.position).min() {
+        match held.holding().map(|snapshot| snapshot.position).min() {
             Some(oldest) => self.moves.retain(|(position, _)| *position > oldest),
             None => self.moves.clear(),
         }
@@ -69,11 +71,19 @@ impl Displaced {
 }
 
 /// All parts, locked.
-struct AllShards<'p>([MutexGuard<'p, PinnedSnapshots>; PARTS]);
+struct AllShards<'p> {
+    parts: [MutexGuard<'p, PinnedSnapshots>; PARTS],
+    expired: Position,
+}
 
 impl AllShards<'_> {
     fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
-        self.0.iter().flat_map(|held| &held.snapshots).flatten()
+        self.parts.iter().flat_map(|held| &held.snapshots).flatten()
+    }
+
+    /// Returns the snapshots that hold something.
+    fn holding(&self) -> impl Iterator<Item = &Snapshot> {
+        self.snapshots().filter(|snapshot| snapshot.position >= self.expired)
     }
 }
 
@@ -93,14 +103,20 @@ fn own_part() -> usize {
 
 impl Default for Pins {
     fn default() -> Self {
-        Self { parts: array::from_fn(|_| Arc::default()), displaced: Mutex::default() }
+        Self { parts: array::from_fn(|_| Arc::default()), displaced: Mutex::default(), expired: AtomicU64::new(0) }
     }
 }
 
 impl Pins {
     /// Locks every part, always in this order, so that what is seen was so at one moment.
     fn lock_all(&self) -> AllShards<'_> {
-        AllShards(array::from_fn(|part| lock(&self.parts[part].0)))
+        let parts = array::from_fn(|part| lock(&self.parts[part].0));
+        AllShards { parts, expired: Position(self.expired.load(Relaxed)) }
+    }
+
+    /// From now on, snapshots that were taken before this position hold nothing: neither roots nor what was appended since.
+    pub fn expire(&self, before: Position) {
+        self.expired.fetch_max(before.0, Relaxed);
     }
 
     /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
@@ -140,7 +156,7 @@ impl Pins {
         let mut displaced = lock(&self.displaced);
         let all = self.lock_all();
         displaced.trim(&all);
-        let own = all.snapshots().flat_map(|snapshot| &snapshot.roots);
+        let own = all.holding().flat_map(|snapshot| &snapshot.roots);
         own.chain(displaced.moves.iter().map(|(_, oid)| oid)).copied().collect()
     }
 
@@ -148,7 +164,7 @@ impl Pins {
     /// `None` if none is held.
     #[must_use]
     pub fn appended(&self) -> Option<u64> {
-        self.lock_all().snapshots().map(|snapshot| snapshot.appended).min()
+        self.lock_all().holding().map(|snapshot| snapshot.appended).min()
     }
 
     /// Returns how many snapshots are held.
@@ -240,6 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn what_has_expired_holds_nothing_until_it_is_moved_on() {
+        let pins = Pins::default();
+        let mut old = pins.pin(Position(1), 10, &[oid(1)]);
+        pins.displaced(Position(2), &to(2));
+        let young = pins.pin(Position(3), 30, &[oid(3)]);
+        pins.expire(Position(3));
+        pins.expire(Position(2));
+        assert_eq!((pins.roots(), pins.appended(), pins.len()), (vec![oid(3)], Some(30), 2));
+        old.move_to(Position(4), 40, &[oid(4)]);
+        drop(young);
+        assert_eq!((pins.roots(), pins.appended(), pins.len()), (vec![oid(4)], Some(40), 1));
+    }
+
+    #[test]
     fn roots_are_those_of_snapshots_and_what_refs_left_since() {
         let pins = Pins::default();
         pins.displaced(Position(1), &to(1));
@@ -269,7 +299,7 @@ mod tests {
             assert!(lock(&pins.displaced).moves.len() <= DISPLACED_MIN + 1);
         }
         assert_eq!(last.position(), Position(99_999));
-        assert_eq!(pins.lock_all().0.iter().map(|held| held.snapshots.len()).sum::<usize>(), 2);
+        assert_eq!(pins.lock_all().parts.iter().map(|held| held.snapshots.len()).sum::<usize>(), 2);
     }
 
     #[test]
@@ -287,7 +317,7 @@ mod tests {
             .collect();
         parts.extend(pinned.iter().map(|(part, _)| *part));
         assert!(parts.len() > PARTS / 2, "{parts:?}");
-        for (part, held) in pins.lock_all().0.iter().enumerate() {
+        for (part, held) in pins.lock_all().parts.iter().enumerate() {
             let here = pinned.iter().filter(|(taken, _)| *taken == part).count() + usize::from(part == own);
             assert_eq!(held.snapshots.len(), here, "part {part}");
         }

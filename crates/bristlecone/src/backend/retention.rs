@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, fmt, num::NonZeroU32, str::FromStr};
 
 use crate::Error;
 
+/// How the line of the text begins that says for how long a snapshot keeps what a sweep removes.
+const SNAPSHOTS: &str = "snapshots ";
+
 /// Which commits a ref keeps, along the first parents from where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,6 +21,7 @@ pub enum Keep {
 }
 
 /// Which commits a store keeps: a rule for each of some patterns of ref names. Refs that none of them matches keep all.
+/// It also says for how long a snapshot may keep what a sweep removes ([`Retention::set_snapshot_limit`]).
 ///
 /// A pattern is the full name of a ref, in which `*` stands for any run of characters. Of several that match, the one with the
 /// most other characters counts.
@@ -36,6 +40,7 @@ pub enum Keep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     rules: BTreeMap<String, Keep>,
+    snapshot_limit: Option<u32>,
 }
 
 impl Retention {
@@ -56,6 +61,18 @@ impl Retention {
             Some(keep) => self.rules.insert(pattern.to_owned(), keep),
             None => self.rules.remove(pattern),
         }
+    }
+
+    /// Returns for how many seconds a snapshot keeps what a sweep removes; `None`, the default: as long as it is held.
+    #[must_use]
+    pub const fn snapshot_limit(&self) -> Option<u32> {
+        self.snapshot_limit
+    }
+
+    /// Sets for how many seconds a snapshot keeps what a sweep removes, in whichever process it is held. After that, its
+    /// readers get [`Error::Expired`] for what is gone, and never other bytes. With 0, no snapshot keeps anything.
+    pub const fn set_snapshot_limit(&mut self, seconds: Option<u32>) {
+        self.snapshot_limit = seconds;
     }
 
     /// Returns what the ref of this name keeps.
@@ -86,11 +103,7 @@ impl fmt::Display for Keep {
         match self {
             Self::All => f.write_str("all"),
             Self::Last(commits) => write!(f, "last {commits}"),
-            Self::Within(seconds) => {
-                let units = [(86_400, 'd'), (3600, 'h'), (60, 'm'), (1, 's')];
-                let (unit, letter) = units.into_iter().find(|(unit, _)| seconds % unit == 0).unwrap_or((1, 's'));
-                write!(f, "last {}{letter}", seconds / unit)
-            }
+            Self::Within(seconds) => write!(f, "last {}", Span(*seconds)),
         }
     }
 }
@@ -106,26 +119,41 @@ impl FromStr for Keep {
             return Ok(Self::All);
         }
         let amount = text.strip_prefix("last ").ok_or_else(wrong)?;
-        let digits = amount.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong());
+        if amount.bytes().all(|byte| byte.is_ascii_digit()) {
+            return amount.parse().map(Self::Last).map_err(|_| wrong());
         }
-        let number: u32 = digits.parse().map_err(|_| wrong())?;
-        let unit = match &amount[digits.len()..] {
-            "" => return NonZeroU32::new(number).map(Self::Last).ok_or_else(wrong),
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
-            _ => return Err(wrong()),
-        };
-        number.checked_mul(unit).filter(|&seconds| seconds > 0).map(Self::Within).ok_or_else(wrong)
+        Span::parse(amount).filter(|&seconds| seconds > 0).map(Self::Within).ok_or_else(wrong)
+    }
+}
+
+/// A number of seconds, as `30d` is written.
+struct Span(u32);
+
+impl Span {
+    const UNITS: [(u32, char); 4] = [(86_400, 'd'), (3600, 'h'), (60, 'm'), (1, 's')];
+
+    /// Returns the seconds of a number with s, m, h or d.
+    fn parse(text: &str) -> Option<u32> {
+        let (unit, letter) = Self::UNITS.into_iter().find(|&(_, letter)| text.ends_with(letter))?;
+        let digits = text.strip_suffix(letter).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse::<u32>().ok()?.checked_mul(unit)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = Self::UNITS.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
+        let (unit, letter) = unit.unwrap_or((1, 's'));
+        write!(f, "{}{letter}", self.0 / unit)
     }
 }
 
 impl fmt::Display for Retention {
-    /// Writes a line for each rule: the rule, a space and the pattern.
+    /// Writes a line for each rule: the rule, a space and the pattern. A limit of snapshots has a line before them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(seconds) = self.snapshot_limit {
+            writeln!(f, "{SNAPSHOTS}{}", Span(seconds))?;
+        }
         self.rules.iter().try_for_each(|(pattern, keep)| writeln!(f, "{keep} {pattern}"))
     }
 }
@@ -134,14 +162,20 @@ impl FromStr for Retention {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let mut rules = BTreeMap::new();
+        let mut retention = Self::default();
         for line in text.lines() {
+            if let Some(limit) = line.strip_prefix(SNAPSHOTS) {
+                let wrong =
+                    Error::Usage { reason: "the limit of snapshots is a number with s, m, h or d, such as `1h`" };
+                retention.snapshot_limit = Some(Span::parse(limit).ok_or(wrong)?);
+                continue;
+            }
             let wrong =
                 Error::Usage { reason: "a line of the retention is a rule, a space and a pattern of ref names" };
             let (keep, pattern) = line.rsplit_once(' ').ok_or(wrong)?;
-            rules.insert(pattern.to_owned(), keep.parse()?);
+            retention.rules.insert(pattern.to_owned(), keep.parse()?);
         }
-        Ok(Self { rules })
+        Ok(retention)
     }
 }
 
@@ -159,6 +193,12 @@ mod tests {
             ["", "last", "last ", "last 0", "last 0d", "last -1", "last 1w", "last 1.5d", "first 1", "last  1", "all 1"]
         {
             assert!(wrong.parse::<Keep>().is_err(), "{wrong}");
+        }
+        for text in ["snapshots 1h\n", "snapshots 0s\nlast 3 refs/heads/*\n"] {
+            assert_eq!(text.parse::<Retention>().unwrap().to_string(), text);
+        }
+        for wrong in ["snapshots 1", "snapshots", "snapshots -1s", "snapshots +1s", "snapshots 1h\nx"] {
+            assert!(wrong.parse::<Retention>().is_err(), "{wrong}");
         }
         for wrong in ["last 100", "x refs/heads/*", "last 99999999999d refs/heads/*", "thin 5 refs/heads/*"] {
             assert!(wrong.parse::<Retention>().is_err(), "{wrong}");

@@ -38,8 +38,8 @@ use super::{
     lock::DiskLock,
     log::{DiskState, LogWriter},
     read::Probe,
-    readers::READERS,
     refs::table_number,
+    roll::now_seconds,
     sealed::Form,
     segment::{COLD, Segment},
     spare::RESERVED_BYTES,
@@ -49,7 +49,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
+    backend::{Position, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
     oid_map::{OidMap, OidSet},
     storage::{OpenMode, StorageFile},
@@ -115,6 +115,10 @@ impl DiskState {
             targets.push(target);
         }
         let table = self.table();
+        if let Some(limit) = table.state.snapshot_limit() {
+            let before = self.tables.expired_before(&|time| limit.has_passed(time));
+            self.pins.expire(Position(before));
+        }
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
         collection.pace = Pace::new(limits.rate);
@@ -180,7 +184,7 @@ impl DiskState {
                 return Err(Error::Usage { reason });
             }
             let mut state = self.table().state.clone();
-            (state.epoch, state.check) = (state.epoch + 1, 0);
+            (state.epoch, state.check, state.time) = (state.epoch + 1, 0, now_seconds());
             change(&mut state);
             self.write_state(&mut state)?;
             self.write_named(log, state.reference(), &[])?;
@@ -279,31 +283,31 @@ impl DiskState {
         self.follow_state(log)
     }
 
-    /// Removes the files of segments that a collection emptied, once its state is durable and no process reads by an
-    /// older one. The caller holds the lock of the collector, and reads by the newest state.
+    /// Removes the files of segments that collections emptied, once the newest state is durable and as far as no process reads
+    /// by a state that needs them; returns whether that was so for all. The caller holds the lock of the collector, and reads
+    /// by the newest state.
     fn remove_emptied(&self) -> Result<bool, Error> {
         let table = self.table();
         if self.sync.durable_end() < self.named_at.load(Acquire) {
             return Ok(false);
         }
         self.tell_readers();
-        let readers = self.readers().map_err(|error| self.io(READERS, error))?;
-        if readers.oldest.min(self.tables.oldest_epoch()) < table.state.epoch {
-            return Ok(false);
-        }
+        let oldest = self.oldest_read(&table.state)?;
+        // The file of a state is there as long as something reads by it.
+        let Some(before) = self.read_state_file(oldest)? else { return Ok(false) };
+        // A process that has told its state has opened what it needs of the tables.
         let named = self.tables_named(table.state.base)?;
         for name in self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))? {
             let number = segment_number(&name).or_else(|| cold_number(&name));
             let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
-            let old_state = state_epoch(&name).is_some_and(|epoch| epoch < table.state.epoch);
-            let old_refs =
-                table_number(&name).is_some_and(|number| number < table.state.base && !named.contains(&number));
-            if old_state || old_refs || number.is_some_and(|number| !table.has(number)) {
+            let old_state = state_epoch(&name).is_some_and(|epoch| epoch < oldest);
+            let old_refs = table_number(&name).is_some_and(|number| number < before.base && !named.contains(&number));
+            if old_state || old_refs || number.is_some_and(|number| !table.has(number) && !before.needs(number)) {
                 let path = format!("{SEGMENTS}/{name}");
                 self.storage.remove(&path).map_err(|error| self.io(&path, error))?;
             }
         }
-        Ok(true)
+        Ok(oldest == table.state.epoch)
     }
 
     /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.

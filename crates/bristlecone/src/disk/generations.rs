@@ -13,8 +13,16 @@ use crate::sync::{lock, read_lock, write_lock};
 pub(super) struct Generations {
     current: RwLock<Arc<SegmentTable>>,
     epoch: AtomicU64,
-    // Those before the current one, as long as a snapshot has them.
-    older: Mutex<Vec<Weak<SegmentTable>>>,
+    older: Mutex<Vec<OlderTable>>,
+}
+
+/// A table before the current one, as long as a snapshot has it.
+#[derive(Debug)]
+struct OlderTable {
+    table: Weak<SegmentTable>,
+    // When the state after it was made, in seconds since 1970, and where in the log it was announced.
+    time: u32,
+    at: u64,
 }
 
 impl Generations {
@@ -34,38 +42,43 @@ impl Generations {
         self.epoch.load(Acquire)
     }
 
-    /// Goes on with a later state.
-    pub(super) fn advance(&self, state: StoreState) {
+    /// Goes on with a later state, which was announced at a location.
+    pub(super) fn advance(&self, state: StoreState, at: u64) {
+        let time = state.time;
         let mut current = write_lock(&self.current);
         let next = Arc::new(current.after(state));
         self.epoch.store(next.state.epoch, Release);
         let older = std::mem::replace(&mut *current, next);
         drop(current);
         let mut list = lock(&self.older);
-        list.retain(|table| table.strong_count() > 0);
-        list.push(Arc::downgrade(&older));
+        list.retain(|older| older.table.strong_count() > 0);
+        list.push(OlderTable { table: Arc::downgrade(&older), time, at });
     }
 
     /// Notes in every table that there are segments of these numbers: a snapshot finds what comes later, too.
     pub(super) fn note(&self, found: &[u32]) {
         self.current().note(found.iter().copied());
-        for table in lock(&self.older).iter().filter_map(Weak::upgrade) {
+        for table in lock(&self.older).iter().filter_map(|older| older.table.upgrade()) {
             table.note(found.iter().copied());
         }
     }
 
-    /// Returns the number of the oldest state by which something is still read here.
-    pub(super) fn oldest_epoch(&self) -> u64 {
-        let mut list = lock(&self.older);
-        list.retain(|table| table.strong_count() > 0);
-        let held = list.iter().filter_map(Weak::upgrade).map(|table| table.state.epoch).min();
-        held.unwrap_or(u64::MAX).min(self.epoch())
+    /// Returns the number of the oldest state by which something is still read here; tables that have given way at a time of
+    /// which `expired` is true do not count.
+    pub(super) fn oldest_epoch(&self, expired: &dyn Fn(u32) -> bool) -> u64 {
+        let list = lock(&self.older);
+        let held = list.iter().filter(|older| !expired(older.time)).filter_map(|older| older.table.upgrade());
+        held.map(|table| table.state.epoch).min().unwrap_or(u64::MAX).min(self.epoch())
     }
 
-    /// Returns how many tables are still held beside the current one.
-    pub(super) fn older(&self) -> usize {
-        let mut list = lock(&self.older);
-        list.retain(|table| table.strong_count() > 0);
-        list.len()
+    /// Whether no table is held beside the current one.
+    pub(super) fn is_alone(&self) -> bool {
+        lock(&self.older).iter().all(|older| older.table.strong_count() == 0)
+    }
+
+    /// Returns the location before which snapshots were taken whose tables have given way at a time of which `expired` is true.
+    pub(super) fn expired_before(&self, expired: &dyn Fn(u32) -> bool) -> u64 {
+        let list = lock(&self.older);
+        list.iter().filter(|older| expired(older.time)).map(|older| older.at).max().unwrap_or(0)
     }
 }

@@ -394,7 +394,7 @@ impl DiskState {
                 return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
             };
             let base = state.base;
-            self.tables.advance(state);
+            self.tables.advance(state, log.tail.location());
             self.next_due(base);
             self.emptied.store(true, Relaxed);
             self.tell_readers();

@@ -13,12 +13,14 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
-    files::random_word,
+    files::{SEGMENTS, random_word},
     frame::{word32, word64},
     log::DiskState,
     roll::now_seconds,
+    state::{StoreState, state_epoch},
 };
 use crate::{
+    Error,
     storage::{OpenMode, Origin, StorageFile, read_exact_at, write_all_at},
     sync::lock,
 };
@@ -27,6 +29,8 @@ use crate::{
 pub(super) const READERS: &str = "readers";
 /// How the name of a file begins that is not whole yet.
 const NEW: &str = "new-";
+/// No opening takes longer than so many seconds, until the process says by which state it reads.
+const OPENING_SECONDS: u32 = 600;
 /// How often a file is begun anew that another process took for one of the dead.
 const ATTEMPTS: usize = 100;
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONEPIN");
@@ -44,15 +48,6 @@ pub(super) struct ReaderNote {
     origin: Origin,
     // The epoch that the file says.
     told: Mutex<u64>,
-}
-
-/// What other processes read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Readers {
-    /// How many have the store open, this process included if it could say so.
-    pub(super) count: usize,
-    /// The oldest state that one of them reads by; `u64::MAX` if there is none.
-    pub(super) oldest: u64,
 }
 
 impl ReaderNote {
@@ -130,23 +125,51 @@ impl DiskState {
         }
     }
 
-    /// Says by which state this process reads at least, if that has changed.
-    pub(super) fn tell_readers(&self) {
-        let Some(note) = self.reader.get().filter(|note| note.origin.is_here()) else { return };
+    /// Says by which state this process reads at least, if that has changed; returns whether it has.
+    pub(super) fn tell_readers(&self) -> bool {
+        let Some(note) = self.reader.get().filter(|note| note.origin.is_here()) else { return false };
         let mut told = lock(&note.told);
-        let oldest = self.tables.oldest_epoch();
+        let oldest = self.tables.oldest_epoch(&|_| false);
         // Where it cannot be written, what was told before keeps more.
-        if oldest != *told && note.write(oldest, self.header.salt).is_ok() {
+        let tells = oldest != *told && note.write(oldest, self.header.salt).is_ok();
+        if tells {
             *told = oldest;
         }
+        tells
     }
 
     /// Goes on after a snapshot that read by an older state is gone: tells the others, and removes what only that needed.
     pub(super) fn left_table(&self) {
-        if self.tables.older() == 0 {
-            self.tell_readers();
+        if self.tell_readers() || self.tables.is_alone() {
             self.tidy();
         }
+    }
+
+    /// Returns the number of the oldest state by which something is read that the limit of snapshots has not ended, here or in
+    /// another process; at most that of `newest`.
+    pub(super) fn oldest_read(&self, newest: &StoreState) -> Result<u64, Error> {
+        let mut told = Vec::new();
+        self.each_reader(&mut |epoch, who| told.push((epoch, who))).map_err(|error| self.io(READERS, error))?;
+        told.retain(|(epoch, _)| *epoch < newest.epoch);
+        let Some(limit) = newest.snapshot_limit() else {
+            let told = told.iter().map(|(epoch, _)| *epoch).min().unwrap_or(newest.epoch);
+            return Ok(told.min(self.tables.oldest_epoch(&|_| false)));
+        };
+        let mut oldest = newest.epoch.min(self.tables.oldest_epoch(&|time| limit.has_passed(time)));
+        if told.is_empty() {
+            return Ok(oldest);
+        }
+        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        for (epoch, who) in told {
+            let next = names.iter().filter_map(|name| state_epoch(name)).filter(|&other| other > epoch).min();
+            let next = next.and_then(|next| self.read_state_file(next).ok()?);
+            // A process that has only just begun to open the store has told no state.
+            let begun = epoch == 0 && !who.is_some_and(|who| limit.at_least(OPENING_SECONDS).has_passed(who.since));
+            if begun || !next.is_some_and(|next| limit.has_passed(next.time)) {
+                oldest = oldest.min(epoch);
+            }
+        }
+        Ok(oldest)
     }
 
     /// Says that this process reads no more.
@@ -156,18 +179,9 @@ impl DiskState {
         }
     }
 
-    /// Returns who reads the store, and removes the files of processes that are gone. Where the system cannot tell, nothing
-    /// may be removed.
-    pub(super) fn readers(&self) -> io::Result<Readers> {
-        let mut readers = Readers { count: 0, oldest: u64::MAX };
-        self.each_reader(&mut |epoch, _| {
-            readers = Readers { count: readers.count + 1, oldest: readers.oldest.min(epoch) };
-        })?;
-        Ok(readers)
-    }
-
     /// Calls `each` with the state by which each process reads at least that has the store open, this one included, and with
-    /// what it says of itself; otherwise as [`DiskState::readers`].
+    /// what it says of itself. Removes the files of processes that are gone. Where the system cannot tell, nothing may be
+    /// removed.
     pub(super) fn each_reader(&self, each: &mut dyn FnMut(u64, Option<Who>)) -> io::Result<()> {
         let names = match self.storage.list(READERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

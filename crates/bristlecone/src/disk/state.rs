@@ -13,19 +13,21 @@ use super::{
     files::{SEGMENTS, open_aside},
     frame::{word32, word64},
     log::DiskState,
+    roll::now_seconds,
     segment::COLD,
 };
 use crate::{
-    AbsentCommit, AbsentCommits, AbsentReason, Error,
+    AbsentCommit, AbsentCommits, AbsentReason, Error, Retention,
     storage::{OpenMode, Storage, read_exact_at, write_all_at},
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONESTA");
 const EPOCH_AT: usize = 8;
 const BASE_AT: usize = EPOCH_AT + 8;
-const LENGTH_AT: usize = BASE_AT + 8;
+const TIME_AT: usize = BASE_AT + 4;
+const LENGTH_AT: usize = TIME_AT + 4;
 const CHECK_AT: usize = LENGTH_AT + 8;
-/// Bytes before the sections: 40 = 8 magic + 8 epoch + 4 base + 4 zeroes + 8 length + 8 check.
+/// Bytes before the sections: 40 = 8 magic + 8 epoch + 4 base + 4 time + 8 length + 8 check.
 const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 40, "the fields of a state's head add up");
 /// No state is longer: it would be of a hundred million absent ids.
@@ -78,6 +80,8 @@ pub(super) struct WholeLeft {
     pub(super) bytes: u64,
     /// How many collections there were since, each of the log alone.
     pub(super) since: u32,
+    /// When the last of all these ended, in seconds since 1970; 0 where that is not known.
+    pub(super) time: u32,
 }
 
 /// What the last collection left.
@@ -99,6 +103,28 @@ pub(super) struct StoreState {
     pub(super) retention: Arc<str>,
     /// Unknown before the first collection, and after the rules have changed.
     pub(super) whole: Option<WholeLeft>,
+    /// When it was made, in seconds since 1970; 0 where that is not known.
+    pub(super) time: u32,
+}
+
+/// For how long a snapshot keeps what collections emptied, as of now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SnapshotLimit {
+    seconds: u32,
+    // In seconds since 1970.
+    now: u32,
+}
+
+impl SnapshotLimit {
+    /// Whether it has passed since a time in seconds since 1970; never where that is 0 and so unknown.
+    pub(super) const fn has_passed(self, since: u32) -> bool {
+        since != 0 && self.now.saturating_sub(since) >= self.seconds
+    }
+
+    /// Returns a limit that is no shorter than so many seconds.
+    pub(super) fn at_least(self, seconds: u32) -> Self {
+        Self { seconds: self.seconds.max(seconds), ..self }
+    }
 }
 
 impl StateRef {
@@ -117,6 +143,7 @@ impl Default for StoreState {
             graced: Arc::default(),
             retention: "".into(),
             whole: None,
+            time: 0,
         }
     }
 }
@@ -130,6 +157,21 @@ impl StoreState {
     /// Returns the bytes of all cold segments.
     pub(super) fn cold_bytes(&self) -> u64 {
         self.cold.iter().map(|cold| cold.bytes).sum()
+    }
+
+    /// Returns the limit of snapshots as of now, if there is one.
+    pub(super) fn snapshot_limit(&self) -> Option<SnapshotLimit> {
+        let retention: Retention = self.retention.parse().ok()?;
+        retention.snapshot_limit().map(|seconds| SnapshotLimit { seconds, now: now_seconds() })
+    }
+
+    /// Whether the store still needs the segment of this number where something reads by this state: it is the state's, or it
+    /// came later.
+    pub(super) fn needs(&self, number: u32) -> bool {
+        if number <= COLD {
+            return number >= self.base;
+        }
+        self.cold(number).is_some() || self.cold.last().is_none_or(|last| number > last.number)
     }
 
     /// Returns the cold segment of this number.
@@ -178,12 +220,14 @@ impl StoreState {
         if let Some(whole) = &self.whole {
             put_section(&mut sections, WHOLE_TAG, |out| {
                 out.extend_from_slice(&whole.bytes.to_le_bytes());
-                out.extend_from_slice(&u64::from(whole.since).to_le_bytes());
+                out.extend_from_slice(&whole.since.to_le_bytes());
+                out.extend_from_slice(&whole.time.to_le_bytes());
             });
         }
         let mut out = MAGIC.to_le_bytes().to_vec();
         out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.extend_from_slice(&u64::from(self.base).to_le_bytes());
+        out.extend_from_slice(&self.base.to_le_bytes());
+        out.extend_from_slice(&self.time.to_le_bytes());
         out.extend_from_slice(&(sections.len() as u64).to_le_bytes());
         self.check = check(&out, &sections, salt);
         out.extend_from_slice(&self.check.to_le_bytes());
@@ -204,6 +248,7 @@ impl StoreState {
             epoch: word64(head, EPOCH_AT),
             check: word64(head, CHECK_AT),
             base: word32(head, BASE_AT),
+            time: word32(head, TIME_AT),
             ..Self::default()
         };
         let mut rest = sections;
@@ -217,7 +262,8 @@ impl StoreState {
                     state.retention = std::str::from_utf8(body).map_err(|_| "the retention is not UTF-8")?.into();
                 }
                 WHOLE_TAG if body.len() == 16 => {
-                    state.whole = Some(WholeLeft { bytes: word64(body, 0), since: word32(body, 8) });
+                    let (bytes, since, time) = (word64(body, 0), word32(body, 8), word32(body, 12));
+                    state.whole = Some(WholeLeft { bytes, since, time });
                 }
                 _ => return Err("the state has a section that this version does not know"),
             }
@@ -296,10 +342,19 @@ pub(super) fn state_epoch(name: &str) -> Option<u64> {
 impl DiskState {
     /// Reads the state that a frame or a head names; `None` if its file is not there.
     pub(super) fn read_state(&self, wanted: StateRef) -> Result<Option<StoreState>, Error> {
-        if wanted.epoch == 0 {
+        let state = self.read_state_file(wanted.epoch)?;
+        if state.as_ref().is_some_and(|state| state.reference() != wanted) {
+            return Err(self.corrupt(&state_name(wanted.epoch), 0, "this is not the state that the log names"));
+        }
+        Ok(state)
+    }
+
+    /// Reads the state of a number, whether or not the log names it; `None` if its file is not there.
+    pub(super) fn read_state_file(&self, epoch: u64) -> Result<Option<StoreState>, Error> {
+        if epoch == 0 {
             return Ok(Some(StoreState::default()));
         }
-        let name = state_name(wanted.epoch);
+        let name = state_name(epoch);
         let failed = |error| self.io(&name, error);
         let file = match self.storage.open(&name, OpenMode::Read) {
             Ok(file) => file,
@@ -313,8 +368,8 @@ impl DiskState {
         let mut buffer = vec![0; bytes as usize];
         read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
         let state = StoreState::decode(&buffer, self.header.salt).map_err(|reason| self.corrupt(&name, 0, reason))?;
-        if state.reference() != wanted {
-            return Err(self.corrupt(&name, 0, "this is not the state that the log names"));
+        if state.epoch != epoch {
+            return Err(self.corrupt(&name, 0, "this is another state than its name says"));
         }
         Ok(Some(state))
     }
@@ -361,7 +416,8 @@ mod tests {
             ),
             graced: [(5, Oid::from_array([3; 32]))].into(),
             retention: "last 100 heads/*".into(),
-            whole: Some(WholeLeft { bytes: 1 << 40, since: 3 }),
+            whole: Some(WholeLeft { bytes: 1 << 40, since: 3, time: 8 }),
+            time: 9,
         }
     }
 

@@ -24,6 +24,8 @@ use crate::{
 pub struct Collected {
     /// How often a collection or a rule of retention has changed the state of the store.
     pub states: u64,
+    /// When the last collection ended, in seconds since 1970, if that is known.
+    pub time: Option<u64>,
     /// Bytes of cold segments: of what was live, and of what is garbage by now.
     pub cold_bytes: u64,
     /// Bytes of what the last collection of the whole store found to be live, if that is known.
@@ -99,6 +101,7 @@ impl DiskState {
         let emptied_bytes = emptied.map(|name| length(&format!("{SEGMENTS}/{name}"))).sum();
         Ok(Collected {
             states: table.state.epoch,
+            time: table.state.whole.map(|whole| whole.time.into()).filter(|time| *time > 0),
             cold_bytes: table.state.cold_bytes(),
             live_bytes: table.state.whole.map(|whole| whole.bytes),
             partial: table.state.whole.map_or(0, |whole| whole.since),

@@ -7,7 +7,7 @@ use bristlecone::{
     Backend, Batch, Durability, Error, Expected, Info, Kind, Location, Native, ObjRef, Object, Oid, RefMove, RefTarget,
     Repo, Roots, Sink, SweepLimits, Swept,
     disk::{DiskBackend, DiskOptions},
-    storage::{RealStorage, Storage},
+    storage::{OpenMode, RealStorage, Storage},
 };
 use bristlecone_testkit::sim::{Fault, SimStorage, Times};
 
@@ -252,6 +252,105 @@ fn who_could_not_say_that_it_reads_is_told_when_a_collection_has_passed_it_and_g
         }
         drop(other);
         drop(backend);
+        let again = DiskBackend::open(Arc::new(disk), None, options.clone(), false).unwrap();
+        assert_eq!(reached(&again, "main"), [2, 3]);
+        again.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+    assert!(expired > 0);
+}
+
+/// Appends an object that no ref leads to any more.
+fn append_garbage(backend: &DiskBackend, number: u64) {
+    append(backend, number, &[], Some("dropped")).unwrap();
+    backend.append(Batch::new(), &[move_to("dropped", None)], Durability::None).unwrap();
+}
+
+#[test]
+fn snapshots_that_overlap_for_ever_do_not_keep_what_the_first_of_them_needed() {
+    for two_processes in [false, true] {
+        let (disk, backend) = store(&tiny());
+        sweep(&backend, &|| ());
+        let open = || DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
+        let other = two_processes.then(open);
+        let reader = other.as_ref().unwrap_or(&backend);
+        let mut snapshots: Vec<_> = (0..3).map(|_| reader.snapshot(&[])).collect();
+        let mut files = Vec::new();
+        for round in 0..30 {
+            append_garbage(&backend, 100 + round);
+            // What came since the oldest snapshot of the same process stays.
+            assert!(sweep(&backend, &|| ()).objects > 0 || !two_processes && round < 4, "round {round}");
+            reader.position().unwrap();
+            // At any time, one of them is of before the last collection.
+            snapshots.push(reader.snapshot(&[]));
+            let oldest = snapshots.remove(0);
+            assert_eq!(children_of(&oldest.read(&oid(3).into()).unwrap().unwrap()), [2]);
+            drop(oldest);
+            assert!(backend.collected().unwrap().emptied_bytes > 0 || round < 4);
+            files.push(disk.list("segments").unwrap().len());
+        }
+        assert!(files[29] <= files[5] + 1, "{files:?}");
+        drop(snapshots);
+        append_garbage(&backend, 1000);
+        sweep(&backend, &|| ());
+        reader.position().unwrap();
+        sweep(&backend, &|| ());
+        assert_eq!(backend.collected().unwrap().emptied_bytes, 0);
+        backend.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+}
+
+#[test]
+fn a_limit_ends_what_snapshots_keep_with_an_error_and_never_with_other_bytes() {
+    let mut expired = 0;
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let (disk, backend) = store(&options);
+        sweep(&backend, &|| ());
+        let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+        append(&backend, 50, &[], Some("gone")).unwrap();
+        other.position().unwrap();
+        append_garbage(&backend, 51);
+        let (own, others) = (backend.snapshot(&[oid(50)]), other.snapshot(&[oid(50)]));
+        backend.append(Batch::new(), &[move_to("gone", None)], Durability::None).unwrap();
+        // What is within the limit keeps what it needs.
+        let mut retention = backend.retention().unwrap();
+        retention.set_snapshot_limit(Some(3600));
+        backend.set_retention(&retention).unwrap();
+        assert_eq!(other.retention().unwrap().snapshot_limit(), Some(3600));
+        assert!(sweep(&backend, &|| ()).objects > 0);
+        for snapshot in [&own, &others] {
+            assert!(snapshot.read(&oid(50).into()).unwrap().is_some());
+        }
+        assert!(backend.collected().unwrap().emptied_bytes > 0);
+        // What is not, does not.
+        retention.set_snapshot_limit(Some(0));
+        backend.set_retention(&retention).unwrap();
+        // Except for a process that is still opening the store, and has said nothing yet.
+        let opening = disk.open("readers/opening", OpenMode::CreateNew).unwrap();
+        assert!(opening.try_lock().unwrap());
+        assert!(sweep(&backend, &|| ()).objects > 0);
+        assert!(backend.collected().unwrap().emptied_bytes > 0);
+        drop(opening);
+        append_garbage(&backend, 52);
+        assert!(sweep(&backend, &|| ()).objects > 0);
+        assert_eq!(backend.collected().unwrap().emptied_bytes, 0);
+        assert!(backend.read(&oid(50).into()).unwrap().is_none(), "the expired snapshot's root");
+        for snapshot in [&own, &others] {
+            for number in [2, 3, 50, 99] {
+                match snapshot.read(&oid(number).into()) {
+                    Ok(Some(object)) => assert_eq!(object.body(), body(if number == 3 { &[2] } else { &[] })),
+                    Ok(None) => assert_eq!(number, 99),
+                    Err(Error::Expired { .. }) => expired += 1,
+                    Err(error) => panic!("{number}: {error:?}"),
+                }
+            }
+        }
+        // Both go on, and what they took for being there is looked at again.
+        for (backend, number) in [(&backend, 70), (&other, 71)] {
+            append(backend, number, &[3], Some("side")).unwrap();
+            assert_eq!(reached(backend, "side"), [2, 3, number]);
+        }
+        drop((own, others));
+        drop((backend, other));
         let again = DiskBackend::open(Arc::new(disk), None, options.clone(), false).unwrap();
         assert_eq!(reached(&again, "main"), [2, 3]);
         again.check(&mut |damage| panic!("{damage:?}")).unwrap();

@@ -12,6 +12,7 @@ use crate::{
         cold::{COLD_BYTES_MAX, ColdWriter},
         files::segment_name,
         frame::put_ref,
+        roll::now_seconds,
         state::{StoreState, WholeLeft},
     },
 };
@@ -225,9 +226,10 @@ impl Collection<'_, '_> {
         let absent = if self.partial { self.absent_besides(&stays)? } else { self.absent(&stays)? };
         let mut cold = if self.partial { before.cold.to_vec() } else { Vec::new() };
         cold.extend(self.done.iter().copied());
+        let time = now_seconds();
         let whole = match before.whole {
-            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), ..whole },
-            _ => WholeLeft { bytes: cold.iter().map(|cold| cold.bytes).sum(), since: 0 },
+            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), time, ..whole },
+            _ => WholeLeft { bytes: cold.iter().map(|cold| cold.bytes).sum(), since: 0, time },
         };
         Ok(StoreState {
             absent,
@@ -237,6 +239,7 @@ impl Collection<'_, '_> {
             cold: cold.into(),
             whole: Some(whole),
             graced: self.graced.clone().into(),
+            time,
             ..before.clone()
         })
     }
