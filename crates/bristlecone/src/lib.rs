@@ -84,7 +84,8 @@ pub use map::{
     MapMerged, MapRange, MapSlot, MapValue, TypedMap, TypedRange,
 };
 pub use repo::{
-    Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name, user_at_host,
+    Branch, IndexedCommits, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name,
+    user_at_host,
 };
 pub use tree::{Cursor, Difference, Differences, DirEntry, Entries, Listing, PlainTree, Reader, Tree, TreeStats, Walk};
 pub use value::{NewValue, VALUE_BYTES_MAX, Value};

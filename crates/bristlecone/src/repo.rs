@@ -25,15 +25,17 @@ mod refname;
 mod retention;
 mod sweep;
 mod tag;
+mod upkeep;
 mod value;
 
 pub use branch::Branch;
 pub(crate) use collector::Collector;
 pub use commit::{Info, Prepared};
-pub(crate) use history::CommitGraph;
-pub use history::{Log, LogEntry, LogOptions, LogOrder};
+pub(crate) use history::{CommitGraph, EditedPaths, EditedPathsList, StoredGraph};
+pub use history::{IndexedCommits, Log, LogEntry, LogOptions, LogOrder};
 pub use identity::user_at_host;
 pub use refname::check_ref_name;
+pub(crate) use upkeep::Upkeep;
 pub(crate) use value::Stored;
 pub use value::StoredValue;
 
@@ -356,12 +358,22 @@ impl<F: Format> Repo<F> {
     /// The answers are in the order of the commits.
     pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<CommitId>> {
         let durability = commits.iter().map(|prepared| prepared.durability).max().unwrap_or(Durability::None);
-        let parts =
-            commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.kept)));
+        let parts = commits
+            .into_iter()
+            .map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.edited, prepared.kept)));
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
         let placed = self.shared.backend.append_many(batches, durability);
         self.collect_if_due();
-        placed.into_iter().zip(heads).map(|(base, (head, _))| Ok(self.shared.commit_id(resolve(head, base?)))).collect()
+        let made = placed.into_iter().zip(heads).map(|(base, (head, edited, _))| {
+            let head = resolve(head, base?);
+            self.note_commit(head, edited);
+            Ok(head)
+        });
+        let made: Vec<Result<ObjRef>> = made.collect();
+        if let Some(&last) = made.iter().flatten().last() {
+            self.keep_up_if_due(last);
+        }
+        made.into_iter().map(|head| head.map(|head| self.shared.commit_id(head))).collect()
     }
 }
 

@@ -12,7 +12,10 @@ use std::{
 
 use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source, TreeId};
 
-use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::Collector};
+use crate::{
+    Backend, Batch, Durability, Error, Result, Snapshot,
+    repo::{Collector, StoredGraph, Upkeep},
+};
 
 /// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -20,6 +23,8 @@ static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 /// A format over a backend.
 pub(crate) struct StoreBase<F> {
     /// Before the backend: what it runs ends before that does.
+    pub(crate) upkeep: Upkeep,
+    /// As that.
     pub(crate) collector: Collector,
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
@@ -29,6 +34,8 @@ pub(crate) struct StoreBase<F> {
     pub(crate) empty: Option<Oid>,
     /// Only part of the objects is here; a missing one was pruned.
     pub(crate) partial: bool,
+    /// The commits by positions.
+    pub(crate) graph: Arc<StoredGraph>,
     /// What copies found sound, for the next one.
     checked: Mutex<Checked>,
 }
@@ -36,23 +43,37 @@ pub(crate) struct StoreBase<F> {
 impl<F: Format> StoreBase<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
-        Self::numbered(format, backend, empty, false)
+        Self::numbered(format, backend, empty, false, Arc::default())
     }
 
     /// Returns a store that has only part of the objects.
     pub(crate) fn partial(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
-        Self::numbered(format, backend, empty, true)
+        Self::numbered(format, backend, empty, true, Arc::default())
     }
 
     /// Returns the same store for another thread.
-    pub(crate) fn beside(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
-        Self::numbered(format, backend, empty, false)
+    pub(crate) fn beside(&self) -> Arc<Self> {
+        Self::numbered(self.format.clone(), self.backend.clone(), self.empty, self.partial, self.graph.clone())
     }
 
-    fn numbered(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>, partial: bool) -> Arc<Self> {
-        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let collector = Collector::default();
-        Arc::new(Self { collector, format, backend, number, empty, partial, checked: Mutex::default() })
+    fn numbered(
+        format: F,
+        backend: Arc<dyn Backend>,
+        empty: Option<Oid>,
+        partial: bool,
+        graph: Arc<StoredGraph>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            upkeep: Upkeep::default(),
+            collector: Collector::default(),
+            format,
+            backend,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            empty,
+            partial,
+            graph,
+            checked: Mutex::default(),
+        })
     }
 
     /// Returns a reference to a commit, without a hint of another store.

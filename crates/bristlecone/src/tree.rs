@@ -27,6 +27,7 @@ use crate::{
 mod cursor;
 mod diff;
 mod edit;
+mod edited;
 mod entry;
 mod flush;
 mod in_flight;

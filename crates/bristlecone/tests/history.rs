@@ -12,8 +12,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Commit, CommitId, Counted, Durability, EntryKind, Error, Info, LogOptions, LogOrder, MemoryBackend, Path,
-    ReadOnly, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
+    Backend, Commit, CommitId, Counted, Durability, EntryKind, Error, Expected, Info, LogOptions, LogOrder,
+    MemoryBackend, Path, ReadOnly, RefMove, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
 };
 use bristlecone_needs::needs;
 
@@ -39,6 +39,7 @@ impl Random {
 }
 
 /// A history with everything known about it. Commit `n` has parents below `n`.
+#[derive(Clone)]
 struct Dag {
     repo: Repo,
     at: Vec<CommitId>,
@@ -258,26 +259,60 @@ fn state(tree: &Tree, path: &str) -> Option<String> {
     })
 }
 
+/// Compares what the store says of any two commits with what is known.
+fn check_pairs(dag: &Dag, context: &str) {
+    let (repo, at) = (&dag.repo, &dag.at);
+    for a in 0..at.len() {
+        for b in 0..at.len() {
+            let context = format!("{context}: {a} {b}");
+            let (of_a, of_b) = (&dag.ancestors[a], &dag.ancestors[b]);
+            assert_eq!(repo.is_ancestor(at[a], at[b]).unwrap(), of_b.contains(&a), "{context}");
+            let common: BTreeSet<usize> = of_a.intersection(of_b).copied().collect();
+            let bases = dag.numbers(&repo.merge_bases(at[a], at[b]).unwrap());
+            assert_eq!(bases.len(), BTreeSet::from_iter(bases.clone()).len(), "{context}");
+            assert!(bases.is_sorted_by_key(|&base| std::cmp::Reverse(repo.generation(at[base]).unwrap())), "{context}");
+            assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "{context}");
+            let ahead = of_a.difference(of_b).count() as u64;
+            let behind = of_b.difference(of_a).count() as u64;
+            assert_eq!(repo.count_between(at[a], at[b]).unwrap(), behind, "{context}");
+            assert_eq!(repo.ahead_behind(at[a], at[b]).unwrap(), (ahead, behind), "{context}");
+        }
+    }
+}
+
 #[test]
 fn ancestors_bases_and_counts_agree_with_brute_force() {
     for seed in 0..12 {
         let dag = Dag::random(seed, 60, [4, 8, 30, 60][seed as usize % 4]);
-        let (repo, at) = (&dag.repo, &dag.at);
-        for a in 0..at.len() {
-            for b in 0..at.len() {
-                let context = format!("seed {seed}: {a} {b}");
-                let (of_a, of_b) = (&dag.ancestors[a], &dag.ancestors[b]);
-                assert_eq!(repo.is_ancestor(at[a], at[b]).unwrap(), of_b.contains(&a), "{context}");
-                let common: BTreeSet<usize> = of_a.intersection(of_b).copied().collect();
-                let bases = dag.numbers(&repo.merge_bases(at[a], at[b]).unwrap());
-                assert_eq!(bases.len(), BTreeSet::from_iter(bases.clone()).len(), "{context}");
-                assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "{context}");
-                let ahead = of_a.difference(of_b).count() as u64;
-                let behind = of_b.difference(of_a).count() as u64;
-                assert_eq!(repo.count_between(at[a], at[b]).unwrap(), behind, "{context}");
-                assert_eq!(repo.ahead_behind(at[a], at[b]).unwrap(), (ahead, behind), "{context}");
-            }
+        check_pairs(&dag, &format!("seed {seed}"));
+        // With positions for the commits that led to some, then for all.
+        let random = &mut Random(seed);
+        for head in [random.below(20), 20 + random.below(40), random.below(60)] {
+            dag.repo.index_history(dag.at[head]).unwrap();
+            check_pairs(&dag, &format!("seed {seed}, with the graph of {head}"));
         }
+        for &head in &dag.at {
+            dag.repo.index_history(head).unwrap();
+        }
+        check_pairs(&dag, &format!("seed {seed}, with the whole graph"));
+        // Another process finds what this one wrote, whatever of it there still is.
+        let derived: Vec<String> = ["graph", "graph-0"].map(String::from).into();
+        for (lost, damage) in derived.iter().flat_map(|name| [(name, None), (name, Some(40))]) {
+            let bytes = dag.repo.backend().read_derived(lost).unwrap().unwrap();
+            let mut broken = bytes.clone();
+            match damage {
+                Some(at) => broken[at] ^= 1,
+                None => broken.clear(),
+            }
+            dag.repo.backend().write_derived(lost, &broken).unwrap();
+            let other = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
+            if seed < 4 {
+                check_pairs(&other, &format!("seed {seed}, without {lost} ({damage:?})"));
+            }
+            dag.repo.backend().write_derived(lost, &bytes).unwrap();
+        }
+        let again = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
+        check_pairs(&again, &format!("seed {seed}, with the graph as it was written"));
     }
 }
 
@@ -292,8 +327,13 @@ fn bases_of_many_agree_with_brute_force() {
         let common = tips.iter().map(|&tip| dag.ancestors[tip].clone());
         let common = common.reduce(|one, other| &one & &other).unwrap();
         let refs: Vec<CommitId> = tips.iter().map(|&tip| dag.at[tip]).collect();
-        let bases = dag.numbers(&dag.repo.merge_bases_many(&refs).unwrap());
-        assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "seed {seed}: {tips:?}");
+        for indexed in [None, Some(40), Some(79)] {
+            if let Some(head) = indexed {
+                dag.repo.index_history(dag.at[head]).unwrap();
+            }
+            let bases = dag.numbers(&dag.repo.merge_bases_many(&refs).unwrap());
+            assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "seed {seed}: {tips:?} {indexed:?}");
+        }
     }
 }
 
@@ -492,6 +532,111 @@ fn the_index_is_kept_on_disk() -> Outcome {
     Ok(())
 }
 
+/// In this commit something changes that was written before it.
+const ONCE: usize = 2_000;
+
+/// Commits 9,000 times what `random` says, to a new store in a folder; returns the commits.
+fn edited_in_many_ways(dir: &std::path::Path, indexing: bool) -> Result<(Repo, Vec<CommitId>), Error> {
+    let repo = Repo::create(dir, Native::new(), DiskOptions::default())?;
+    repo.set_indexing(indexing);
+    let (mut random, mut at) = (Random(17), Vec::<CommitId>::new());
+    let mut tree = repo.tree();
+    for n in 0..9_000 {
+        let mut parents: Vec<CommitId> = at.last().copied().into_iter().collect();
+        match random.below(40) {
+            // Edits over another commit than the first parent.
+            0 if n > 10 => {
+                tree = repo.checkout(at[n - 1 - random.below(9)])?;
+                parents.push(at[n - 10]);
+            }
+            // Some of what is edited is written before the commit.
+            1 => {
+                tree.replace(PATHS[random.below(7)], format!("{}", random.below(3)))?;
+                tree.write()?;
+            }
+            2 if n > 10 => {
+                let other = repo.checkout(at[n - 1 - random.below(9)])?;
+                tree.set_tree("h", &other)?;
+            }
+            _ => {}
+        }
+        if n == ONCE {
+            tree.set("once", "1")?;
+            tree.write()?;
+        }
+        // Rarely anything but "b/c" and "i", so that most of what is asked was changed long ago.
+        let path = match random.below(1000) {
+            0..900 => "i",
+            900..995 => "b/c",
+            _ => PATHS[random.below(PATHS.len() - 1)],
+        };
+        match random.below(4) {
+            0 if path != "i" => tree.remove(path)?,
+            1 => tree.replace(path, "same")?,
+            _ => tree.replace(path, format!("{n}"))?,
+        }
+        let who = Signature::new(*b"A <a@b>", n as i64);
+        let info = Info::message("").by(who).durability(Durability::None);
+        at.push(repo.commit_tree(&mut tree, &parents, &info)?);
+        if n % 3_000 == 0 {
+            repo.wait_for_indexing();
+        }
+    }
+    repo.wait_for_indexing();
+    Ok((repo, at))
+}
+
+#[test]
+fn what_commits_keep_up_gives_the_same_answers() -> Outcome {
+    let dirs = [tempfile::tempdir()?, tempfile::tempdir()?];
+    let (kept, at) = edited_in_many_ways(dirs[0].path(), true)?;
+    let (plain, same) = edited_in_many_ways(dirs[1].path(), false)?;
+    assert_eq!(at, same);
+    for name in ["graph", "graph-0", "history", "history-0"] {
+        assert!(kept.backend().read_derived(name)?.is_some(), "{name}");
+        assert!(plain.backend().read_derived(name)?.is_none(), "{name}");
+    }
+    let random = &mut Random(3);
+    for _ in 0..150 {
+        let (head, path) = (random.below(at.len()), PATHS[random.below(PATHS.len())]);
+        let found = [&kept, &plain].map(|repo| repo.last_change(at[head], path).unwrap().map(|entry| entry.id));
+        assert_eq!(found[0], found[1], "{path} before {head}");
+        let (one, other) = (at[head], at[random.below(at.len())]);
+        let found = [&kept, &plain].map(|repo| repo.is_ancestor(one, other).unwrap());
+        assert_eq!(found[0], found[1]);
+        let found = [&kept, &plain].map(|repo| repo.merge_bases(one, other).unwrap());
+        assert_eq!(found[0], found[1]);
+    }
+    assert_eq!(kept.last_change(at[3_999], "once")?.map(|entry| entry.id), Some(at[ONCE]));
+    // What was kept up is what would have been made.
+    assert!(kept.index_history(at[8_999])? < 4_096 + 1_000);
+    Ok(())
+}
+
+#[test]
+fn history_ends_where_it_ends_now() {
+    let repo = Repo::memory();
+    let at = line(&repo, 100, |_, _| ());
+    repo.index_history(at[99]).unwrap();
+    let indexed = repo.indexed_commits().unwrap();
+    assert_eq!((indexed.graph, indexed.changes), (100, 100));
+    let cut = RefMove {
+        name: format!("{}{}", bristlecone::SHALLOW, at[50].oid()),
+        expected: Expected::Absent,
+        to: Some(RefTarget::Object(at[50].into())),
+    };
+    for cut_off in [false, true, false] {
+        assert_eq!(repo.is_ancestor(at[3], at[99]).unwrap(), !cut_off);
+        assert_eq!(repo.merge_bases(at[3], at[99]).unwrap().len(), usize::from(!cut_off));
+        assert_eq!(repo.count_between(at[0], at[99]).unwrap(), if cut_off { 50 } else { 99 });
+        repo.index_history(at[99]).unwrap();
+        assert_eq!(repo.is_ancestor(at[3], at[99]).unwrap(), !cut_off);
+        let shallow =
+            RefMove { expected: Expected::Any, to: (!cut_off).then_some(cut.to.clone()).flatten(), ..cut.clone() };
+        repo.move_refs(&[shallow], Durability::None).unwrap();
+    }
+}
+
 #[test]
 fn deep_histories_need_no_stack() {
     const COUNT: usize = 200_000;
@@ -525,6 +670,57 @@ fn deep_histories_need_no_stack() {
     assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.id), Some(first));
     let entry = repo.log(&[tip], LogOptions::default().limit(1)).next().unwrap().unwrap();
     assert_eq!(entry.generation, Some(COUNT as u64 / 4 + 1));
+}
+
+#[test]
+fn what_has_positions_is_not_read_again() {
+    let counted = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = counted.counts();
+    let repo = Repo::with_backend(Native::new(), Arc::new(counted));
+    let mut tree = repo.tree();
+    tree.set("a", "1").unwrap();
+    let root = tree.write().unwrap();
+    let write = |n: usize, parents: &[CommitId], generation: usize| {
+        let commit = Commit::new(root, parents.to_vec(), Signature::new("", n as i64), "");
+        repo.write_commit(&commit, generation as u64, Durability::None).unwrap()
+    };
+    // A main line of 30,000 commits, into which side branches of two commits are merged.
+    let mut main = vec![write(0, &[], 1)];
+    let mut sides = Vec::new();
+    for n in 1..30_000 {
+        let mut parents = vec![main[n - 1]];
+        if n % 5 == 0 {
+            let from = n - 3;
+            let side = write(100_000 + n, &[main[from]], from + 2);
+            sides.push(write(200_000 + n, &[side], from + 3));
+            parents.extend(sides.last());
+        }
+        main.push(write(n, &parents, n + 1));
+    }
+    let (first, last) = (main[0], main[29_999]);
+    let loose = write(300_000, &[main[20_000]], 20_002);
+    // The first question that takes many commits gives them positions.
+    assert!(repo.is_ancestor(first, last).unwrap());
+    let reopened = Repo::with_backend(Native::new(), repo.backend().clone());
+    for repo in [&repo, &reopened] {
+        for round in 0..2 {
+            let before = counts.reads.load(Relaxed);
+            assert!(repo.is_ancestor(first, last).unwrap());
+            assert!(repo.is_ancestor(main[17_001], main[29_001]).unwrap());
+            assert!(!repo.is_ancestor(main[17_001], main[17_000]).unwrap());
+            assert!(repo.is_ancestor(sides[0], last).unwrap());
+            assert!(!repo.is_ancestor(sides[3000], main[12_000]).unwrap());
+            assert!(!repo.is_ancestor(loose, last).unwrap());
+            assert!(repo.is_ancestor(sides[10], loose).unwrap());
+            assert_eq!(repo.merge_bases(first, last).unwrap(), [first]);
+            assert_eq!(repo.merge_bases(loose, last).unwrap(), [main[20_000]]);
+            assert_eq!(repo.merge_bases(sides[100], sides[200]).unwrap(), [sides[100]]);
+            assert_eq!(repo.count_between(main[1000], main[2000]).unwrap(), 1000 + 400);
+            assert_eq!(repo.ahead_behind(last, loose).unwrap(), (9_999 + 2 * 1999, 1));
+            let reads = counts.reads.load(Relaxed) - before;
+            assert!(reads < 60, "{reads} reads in round {round}");
+        }
+    }
 }
 
 #[test]

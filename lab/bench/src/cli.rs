@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, blocks, error::Result, gc, gitimport, io, map, refs, utxo};
+use crate::{all, blocks, error::Result, gc, gitimport, history, io, map, refs, utxo};
 pub use crate::{
     all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
@@ -92,6 +92,14 @@ Examples:
 
 Exit code 1 if a ref does not lead to what it should.")]
     Refs(Box<refs::RefsArgs>),
+    /// Measure questions about a long history: ancestors, merge bases, counts, last changes
+    #[command(after_help = "\
+Examples:
+  cone bench history                                        a million commits, and the graph of them kept up
+  cone bench history --commits 100000 --unindexed           what the first question of a store costs
+
+Exit code 1 if an answer is wrong.")]
+    History(Box<history::HistoryArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -112,5 +120,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::Utxo(args)) => utxo::run(args, json),
         Some(Part::Gc(args)) => gc::run(args, json),
         Some(Part::Refs(args)) => refs::run(args, json),
+        Some(Part::History(args)) => history::run(args, json),
     }
 }

@@ -37,6 +37,7 @@ mod engine;
 mod error;
 pub mod gc;
 mod gitimport;
+mod history;
 pub mod io;
 pub mod job;
 mod judge;

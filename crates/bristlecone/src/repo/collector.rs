@@ -10,7 +10,7 @@ use std::{
 use bristlecone_core::Format;
 
 use super::Repo;
-use crate::{Result, SweepDue, SweepLimits, Swept, store::StoreBase};
+use crate::{Result, SweepDue, SweepLimits, Swept};
 
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
 const GRACE_SECONDS: u32 = 86_400;
@@ -24,6 +24,12 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// wait for a lock that it has.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
+
+/// Lets commits come before this thread alone, where the system can do that.
+pub(super) fn give_way() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
 
 /// What runs the collections of a store.
 #[derive(Debug, Default)]
@@ -104,20 +110,17 @@ impl<F: Format> Repo<F> {
         }
         // The time since a commit waited for an earlier collection says nothing of how long commits take.
         collector.set_paused(None);
-        // The thread holds the backend, and not what ends it.
-        let (format, backend, empty) = (self.shared.format.clone(), self.shared.backend.clone(), self.shared.empty);
         let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true);
         if due == SweepDue::Now {
             let _ = self.sweep(&[], &limits);
             collector.running.store(false, Release);
             return;
         }
-        let (stop, shared) = (collector.stop.clone(), StoreBase::beside(format, backend, empty));
+        // The thread holds the backend, and not what ends it.
+        let (stop, shared) = (collector.stop.clone(), self.shared.beside());
         let running = Arc::downgrade(&self.shared);
         let collection = move || {
-            // Of this thread alone, and only there: commits come first. Where it fails, it is as fast as they are.
-            #[cfg(target_os = "linux")]
-            let _ = rustix::process::setpriority_process(None, NICE);
+            give_way();
             let repo = Self { shared, identity: None };
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));

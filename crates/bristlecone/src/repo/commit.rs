@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source, TreeId, native::Native};
 
-use super::Repo;
+use super::{Repo, history::EditedPaths};
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
     store::{StoreView, resolve},
@@ -100,6 +100,8 @@ pub struct Prepared<F: Format = Native> {
     // The commit, its place pending in the batch.
     pub(super) head: ObjRef,
     pub(super) root: ObjRef,
+    // What may differ from the first parent, where the edits tell.
+    pub(super) edited: Option<EditedPaths>,
     format: std::marker::PhantomData<F>,
 }
 
@@ -172,6 +174,7 @@ impl<F: Format> Repo<F> {
             message: info.message.clone(),
         };
         let head = self.shared.format.put_commit(&mut sink, &commit, number)?;
+        let edited = if self.keeps_edited() { tree.edited_paths() } else { None };
         Ok(Prepared {
             durability: info.durability,
             batch: sink.take(),
@@ -179,6 +182,7 @@ impl<F: Format> Repo<F> {
             moves: Vec::with_capacity(1),
             head,
             root,
+            edited,
             format: std::marker::PhantomData,
         })
     }
@@ -200,6 +204,8 @@ impl<F: Format> Repo<F> {
         let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
         self.collect_if_due();
         let head = resolve(prepared.head, base);
+        self.note_commit(head, prepared.edited);
+        self.keep_up_if_due(head);
         // What it kept the tree keeps, too, and goes on in place if it is the only one.
         drop(prepared.kept);
         tree.flushed(resolve(prepared.root, base), Some(head));

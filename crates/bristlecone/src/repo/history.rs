@@ -24,12 +24,17 @@ mod limited;
 mod log;
 mod manifest;
 mod order;
+mod positions;
 mod revparse;
 mod run;
 mod watch;
 
+pub(crate) use changes::{EditedPaths, EditedPathsList};
 pub(crate) use graph::CommitGraph;
+pub use index::IndexedCommits;
+pub(crate) use index::bring_up;
 pub use log::Log;
+pub(crate) use positions::StoredGraph;
 
 /// A commit as walks give it.
 #[derive(Clone, Debug, PartialEq, Eq)]

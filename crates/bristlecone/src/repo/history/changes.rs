@@ -1,6 +1,6 @@
 //! Which paths differ between commits and their first parents.
 
-use bristlecone_core::{Entry, EntryKind, Format, Next, ObjRef, ObjectWalk, PATH_STEPS_MAX, Target, Window};
+use bristlecone_core::{Entry, EntryKind, Format, Next, ObjRef, ObjectWalk, Oid, PATH_STEPS_MAX, Target, Window};
 
 use super::filter::path_hash;
 use crate::{Result, store::StoreView};
@@ -10,6 +10,50 @@ pub(super) const CHANGES_MAX: usize = 512;
 
 /// The hashes of the paths that changed, directories on the way included, sorted; `None` if there are too many.
 pub(super) type ChangedPaths = Option<Vec<u32>>;
+
+/// What a commit may have changed, by the edits that it was made of.
+#[derive(Clone, Debug)]
+pub(crate) struct EditedPaths {
+    // The root that the edits were made over.
+    base: Option<Oid>,
+    hashes: Vec<u32>,
+}
+
+impl EditedPaths {
+    /// Returns how many paths it lists.
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Returns the changed paths, if the first parent has the root that the edits were made over.
+    pub(super) fn over(self, parent: Option<Oid>) -> Option<Vec<u32>> {
+        (self.base == parent).then_some(self.hashes)
+    }
+}
+
+/// Paths of edits, while they are listed.
+#[derive(Debug, Default)]
+pub(crate) struct EditedPathsList(Vec<u32>);
+
+impl EditedPathsList {
+    /// Whether so many more would not be too many.
+    pub(crate) const fn has_room(&self, more: usize) -> bool {
+        self.0.len() + more <= CHANGES_MAX
+    }
+
+    /// Adds a path; `None` where there are too many.
+    pub(crate) fn push(&mut self, path: &[u8]) -> Option<()> {
+        self.has_room(1).then(|| self.0.push(path_hash(path)))
+    }
+
+    /// Returns the paths, with the root that the edits were made over.
+    pub(crate) fn over(mut self, base: Option<Oid>) -> EditedPaths {
+        self.0.sort_unstable();
+        self.0.dedup();
+        EditedPaths { base, hashes: self.0 }
+    }
+}
 
 /// The root of a commit's first parent, and the commit's own.
 pub(super) type RootPair = (Option<ObjRef>, ObjRef);

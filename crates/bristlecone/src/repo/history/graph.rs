@@ -124,6 +124,12 @@ impl<F: Format> CommitGraph<F> {
         Ok(QueuedCommit { at: entry.id.into(), generation: entry.generation.unwrap_or_default(), parents })
     }
 
+    /// Reads the generation number of a commit, where it carries one, and its parents.
+    pub(super) fn links(&mut self, at: &ObjRef) -> Result<(Option<u64>, Parents)> {
+        let (at, commit, generation) = self.load(at)?;
+        Ok((generation, self.parents(&at.oid, &commit)?))
+    }
+
     /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One
     /// that is lent waits from now on as if it had been read ahead.
     pub(super) fn is_far(&mut self, at: &ObjRef) -> bool {

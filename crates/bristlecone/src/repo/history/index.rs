@@ -3,14 +3,18 @@
 //! Everything here is derived: a file that is missing, damaged, of another version, or was replaced by another
 //! process takes its run out of the index, and the next lookup that lacks the run makes it again.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use bristlecone_core::{CommitId, Format, ObjRef, Oid};
 
 use super::{
     super::Repo,
     LogEntry,
-    changes::changes,
+    ancestry::GOES_ON,
+    changes::{EditedPaths, changes},
     graph::CommitGraph,
     manifest::{self, RunHead},
     run::{COMMITS_MAX, FilterRun, HASHES_MAX, Indexed, stored_check, union_filter},
@@ -29,37 +33,74 @@ const TOGETHER_MAX: usize = 256;
 const OPEN_MAX: usize = 8;
 
 impl<F: Format> Repo<F> {
-    /// Brings the index that [`Repo::last_change`] uses up to `head`, along first parents; returns how many commits
-    /// were added.
+    /// Brings what questions about history use up to `head`: the index that [`Repo::last_change`] uses, along first parents, and
+    /// the graph of all commits that led to it, which [`Repo::is_ancestor`] and [`Repo::merge_bases`] use. Returns how many
+    /// commits were added to the index.
     ///
-    /// Costs a look at what each new commit changed, and nothing but a few reads where all is indexed. Call it
-    /// after an import, or now and then. The index is a cache: losing it costs time only.
+    /// Costs a look at what each new commit changed, and nothing but a few reads where all is there. Call it after an import, or
+    /// now and then. Both are caches: losing them costs time only.
     ///
     /// # Errors
     /// As [`Repo::read_commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
     pub fn index_history(&self, head: CommitId) -> Result<u64> {
-        let store = self.now();
-        let mut graph = CommitGraph::new(store.clone());
-        let mut index = HistoryIndex::load(&store);
-        let mut added = 0;
-        let mut next = Some(graph.read_numbered(&self.shared.commit_ref(head))?);
-        while let Some(entry) = next {
-            next = match index.find(&entry.id.oid(), entry.number()) {
-                Some(spot) => match index.below(spot) {
-                    Some(below) => Some(graph.read_numbered(&below)?),
-                    None => None,
-                },
-                None => {
-                    let (count, below) = index.extend(&mut graph, entry)?;
-                    index.kept()?;
-                    added += count;
-                    below
-                }
-            };
-        }
-        index.save()?;
+        let (store, head) = (self.now(), self.shared.commit_ref(head));
+        let added = bring_up(&store, &head, OidMap::default(), u64::MAX, &GOES_ON)?;
+        self.shared.graph.extend(&store, &[head], 1, &GOES_ON)?;
         Ok(added)
     }
+}
+
+/// How many commits the caches hold that answer questions about history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexedCommits {
+    /// In the graph of commits, which [`Repo::is_ancestor`] and [`Repo::merge_bases`] use.
+    pub graph: u64,
+    /// In the index of changes, which [`Repo::last_change`] uses: of lines of first parents alone.
+    pub changes: u64,
+}
+
+impl<F: Format> Repo<F> {
+    /// Returns how many commits the caches hold that answer questions about history: those of [`Repo::index_history`].
+    ///
+    /// # Errors
+    /// Those of [`crate::Backend::shallow`] and [`crate::Backend::absent`].
+    pub fn indexed_commits(&self) -> Result<IndexedCommits> {
+        let store = self.now();
+        let changes = HistoryIndex::load(&store).runs.iter().map(|run| u64::from(run.count)).sum();
+        Ok(IndexedCommits { graph: self.shared.graph.latest(&store)?.len().into(), changes })
+    }
+}
+
+/// Brings the index up to `head`, along first parents; returns how many commits were added. Ends once these are `most` or more,
+/// or `stop` says so. What commits of `edited` may have changed need not be looked at.
+pub(crate) fn bring_up<F: Format>(
+    store: &Arc<StoreView<F>>,
+    head: &ObjRef,
+    edited: OidMap<EditedPaths>,
+    most: u64,
+    stop: &AtomicBool,
+) -> Result<u64> {
+    let mut graph = CommitGraph::new(store.clone());
+    let mut index = HistoryIndex::load(store);
+    index.edited = edited;
+    let mut added = 0;
+    let mut next = Some(graph.read_numbered(head)?);
+    while let Some(entry) = next.take_if(|_| added < most && !stop.load(Relaxed)) {
+        next = match index.find(&entry.id.oid(), entry.number()) {
+            Some(spot) => match index.below(spot) {
+                Some(below) => Some(graph.read_numbered(&below)?),
+                None => None,
+            },
+            None => {
+                let (count, below) = index.extend(&mut graph, entry)?;
+                index.kept()?;
+                added += count;
+                below
+            }
+        };
+    }
+    index.save()?;
+    Ok(added)
 }
 
 /// The index, as far as it is loaded.
@@ -69,6 +110,8 @@ pub(super) struct HistoryIndex<F: Format> {
     runs: Vec<RunHead>,
     // Runs by their newest commit.
     tops: OidMap<usize>,
+    // What is known without a look at trees.
+    edited: OidMap<EditedPaths>,
     // The runs used last, by file, latest last.
     open: Vec<(u32, FilterRun)>,
     changed: bool,
@@ -103,6 +146,7 @@ impl<F: Format> HistoryIndex<F> {
             store: store.clone(),
             runs,
             tops: OidMap::default(),
+            edited: OidMap::default(),
             open: Vec::new(),
             changed: false,
             failed: None,
@@ -204,13 +248,21 @@ impl<F: Format> HistoryIndex<F> {
             {
                 let parents = graph.parents(&entry.id.oid(), &entry.commit)?;
                 next = parents.first().map(|parent| graph.read_numbered(parent)).transpose()?;
-                pairs.push((next.as_ref().map(|parent| parent.commit.tree.into()), entry.commit.tree.into()));
-                line.push(entry);
+                let before = next.as_ref().map(|parent| ObjRef::from(parent.commit.tree));
+                let edited = self.edited.remove(&entry.id.oid());
+                let base = before.and_then(|root| self.store.unless_empty(root)).map(|root| root.oid);
+                let known = edited.and_then(|edited| edited.over(base));
+                if known.is_none() {
+                    pairs.push((before, entry.commit.tree.into()));
+                }
+                line.push((entry, known));
             }
             if line.is_empty() {
                 break;
             }
-            for (entry, changes) in line.into_iter().zip(changes(&self.store, &pairs)?) {
+            let mut compared = changes(&self.store, &pairs)?.into_iter();
+            for (entry, known) in line {
+                let changes = known.or_else(|| compared.next().flatten());
                 if hashes >= HASHES_MAX {
                     return Ok((commits, Some(entry)));
                 }

@@ -1,0 +1,276 @@
+//! `cone bench history`: questions about a long history: who descends from whom, where histories part, what changed a path last.
+//!
+//! **The idea.** A main line, into which every eighth commit merges a side branch of two, and one side branch that never was merged. What the answers should be
+//! follows from the numbers of commits. `docs/bench.md`, section 18, says what the figures mean.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use bristlecone::{
+    CommitId, Durability, Info, Native, Repo, Signature, Tree,
+    disk::{DiskBackend, DiskOptions},
+    storage::RealStorage,
+};
+use bristlecone_any::AnyFormat;
+use clap::Args;
+
+use crate::{
+    BenchError,
+    error::Result,
+    machine::Machine,
+    measure::Run,
+    options::positive,
+    report::{self, Row, json},
+    rss::Sampler,
+    scratch::Scratch,
+};
+
+/// Every so many commits of the main line one merges a side branch of two.
+const MERGED_EACH: usize = 8;
+/// So many paths change by turns.
+const PATHS: usize = 1000;
+/// How many stores are opened for a first question.
+const OPENINGS: usize = 20;
+/// How many questions there are that take a walk, beside the many that take none.
+const WALKS: usize = 20;
+
+/// Measures questions about a long history.
+#[derive(Args, Clone, Debug)]
+pub struct HistoryArgs {
+    /// How many commits there are
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive)]
+    pub commits: usize,
+    /// How many questions that take no walk
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
+    pub questions: usize,
+    /// Keep nothing up while commits are made, so that the first question finds nothing
+    #[arg(long)]
+    pub unindexed: bool,
+    /// Where the store is made and removed again; a real disk
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Merge the rows into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Does what the options ask for. The table, or with `json` the rows, go to standard output.
+///
+/// # Errors
+/// [`BenchError::Wrong`] if an answer is wrong; others of stores and the system.
+pub(crate) fn run(args: &HistoryArgs, json: bool) -> Result<()> {
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let machine = Machine::here(&scratch.dir);
+    let rows = Long::new(&scratch.dir.join("history"), args)?.measure(args, &machine)?;
+    if let Some(file) = &args.json {
+        json::merge(file, &rows)?;
+    }
+    report::show(&rows, json);
+    Ok(())
+}
+
+/// A store with a long history.
+struct Long {
+    dir: PathBuf,
+    repo: Repo,
+    main: Vec<CommitId>,
+    /// A side branch that never was merged, of two commits on the tenth part of the main line.
+    loose: Option<CommitId>,
+    random: u64,
+    runs: Vec<(&'static str, Run)>,
+}
+
+fn open(dir: &Path) -> Result<Repo> {
+    let backend = DiskBackend::open(Arc::new(RealStorage::new(dir)), None, DiskOptions::default(), false)?;
+    Ok(Repo::with_backend(Native::new(), Arc::new(backend)))
+}
+
+impl Long {
+    fn new(dir: &Path, args: &HistoryArgs) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
+        let storage = Arc::new(RealStorage::new(dir));
+        let tag = AnyFormat::from(Native::new()).tag();
+        let backend = Arc::new(DiskBackend::create(storage, tag, DiskOptions::default())?);
+        let repo = Repo::with_backend(Native::new(), backend);
+        repo.set_indexing(!args.unindexed);
+        Ok(Self { dir: dir.to_owned(), repo, main: Vec::new(), loose: None, random: 1, runs: Vec::new() })
+    }
+
+    fn measure(mut self, args: &HistoryArgs, machine: &Machine) -> Result<Vec<Row>> {
+        say_part!("{} commits: make", args.commits);
+        self.make(args.commits)?;
+        self.repo.wait_for_indexing();
+        say_part!(", first questions");
+        self.first_questions(args.unindexed)?;
+        say_part!(", lines");
+        self.lines(args.questions)?;
+        say_part!(", walks");
+        self.walks()?;
+        say!(", last changes");
+        self.last_changes()?;
+        let stats = self.repo.backend().stats();
+        let rows = self.runs.iter().map(|(part, run)| {
+            let mut run = run.clone();
+            (run.store_bytes, run.file_bytes, run.threads) = (stats.store_bytes, stats.file_bytes, 1);
+            let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
+            row.backend = "disk".into();
+            row.durability = Durability::None.name().into();
+            row.name = format!("disk {}", Durability::None.name());
+            row.scenario = format!("history-{part}-{}", args.commits);
+            row.checked = true;
+            row
+        });
+        Ok(rows.collect())
+    }
+
+    /// Times the operations of a part, each on its own.
+    fn time(&mut self, part: &'static str, ops: usize, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let (mut nanoseconds, sampler) = (Vec::with_capacity(ops), Sampler::start());
+        let before = self.repo.backend().stats();
+        let began = Instant::now();
+        for _ in 0..ops {
+            let started = Instant::now();
+            each(self)?;
+            nanoseconds.push(started.elapsed().as_nanos() as u64);
+        }
+        let mut run = Run { ops: ops as u64, seconds: began.elapsed().as_secs_f64(), ..Run::default() };
+        run.set_latencies(nanoseconds);
+        let (peak, after) = (sampler.finish(), self.repo.backend().stats());
+        (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+        run.bytes_written = after.bytes_written.saturating_sub(before.bytes_written);
+        self.runs.push((part, run));
+        Ok(())
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 20) as usize % end
+    }
+
+    /// Makes all commits, in a store that is closed and opened again.
+    fn make(&mut self, commits: usize) -> Result<()> {
+        let (mut tree, mut made) = (self.repo.tree(), 0);
+        self.time("make", commits, |long| {
+            // Those of side branches were made with the merge before.
+            made += 1;
+            if made <= long.made() {
+                return Ok(());
+            }
+            long.next(&mut tree)
+        })?;
+        let on = self.main[self.main.len() / 10];
+        let mut tree = self.repo.checkout(on)?;
+        let first = self.commit(&mut tree, "loose", &[on])?;
+        self.loose = Some(self.commit(&mut tree, "loose", &[first])?);
+        Ok(())
+    }
+
+    /// Returns how many commits were made.
+    fn made(&self) -> usize {
+        self.main.len() + 2 * merges(self.main.len())
+    }
+
+    fn next(&mut self, tree: &mut Tree) -> Result<()> {
+        let n = self.main.len();
+        let mut parents: Vec<CommitId> = self.main.last().copied().into_iter().collect();
+        if n > 0 && n.is_multiple_of(MERGED_EACH) {
+            let on = self.main[n - 3];
+            let mut side = self.repo.checkout(on)?;
+            let first = self.commit(&mut side, "side", &[on])?;
+            parents.push(self.commit(&mut side, "side", &[first])?);
+        }
+        let at = self.commit(tree, "main", &parents)?;
+        self.main.push(at);
+        Ok(())
+    }
+
+    fn commit(&self, tree: &mut Tree, line: &str, parents: &[CommitId]) -> Result<CommitId> {
+        let n = self.main.len();
+        tree.set(format!("{line}/{:02}/{:02}", n % PATHS / 100, n % 100), n.to_string())?;
+        let who = Signature::new(*b"bench <bench@example.org>", n as i64);
+        Ok(self.repo.commit_tree(tree, parents, &Info::message("a commit").by(who).durability(Durability::None))?)
+    }
+
+    fn last(&self) -> CommitId {
+        self.main[self.main.len() - 1]
+    }
+
+    /// Asks one question each of stores that were just opened.
+    fn first_questions(&mut self, unindexed: bool) -> Result<()> {
+        for (part, line) in [("first-line", true), ("first-walk", false)] {
+            let mut opened = Vec::new();
+            for _ in 0..if unindexed { 1 } else { OPENINGS } {
+                opened.push(open(&self.dir)?);
+            }
+            self.time(part, opened.len(), |long| {
+                let Some(repo) = opened.pop() else { return Ok(()) };
+                let number = long.below(long.main.len());
+                let (at, wanted) = if line { (long.main[number], true) } else { (long.loose(), false) };
+                right(part, repo.is_ancestor(at, long.last())? == wanted)
+            })?;
+        }
+        self.repo = open(&self.dir)?;
+        Ok(())
+    }
+
+    fn loose(&self) -> CommitId {
+        self.loose.unwrap_or_else(|| self.last())
+    }
+
+    /// Asks what the line of first parents answers.
+    fn lines(&mut self, questions: usize) -> Result<()> {
+        self.time("ancestor-line", questions, |long| {
+            let (one, other) = (long.below(long.main.len()), long.below(long.main.len()));
+            right("ancestor-line", long.repo.is_ancestor(long.main[one.min(other)], long.main[one.max(other)])?)
+        })?;
+        self.time("base-line", questions, |long| {
+            let (one, other) = (long.below(long.main.len()), long.below(long.main.len()));
+            let bases = long.repo.merge_bases(long.main[one], long.main[other])?;
+            right("base-line", bases == [long.main[one.min(other)]])
+        })
+    }
+
+    /// Asks what takes a walk over most of history.
+    fn walks(&mut self) -> Result<()> {
+        self.time("ancestor-walk", WALKS, |long| {
+            right("ancestor-walk", !long.repo.is_ancestor(long.loose(), long.last())?)
+        })?;
+        self.time("base-walk", WALKS, |long| {
+            let bases = long.repo.merge_bases(long.loose(), long.last())?;
+            right("base-walk", bases == [long.main[long.main.len() / 10]])
+        })?;
+        self.time("count", WALKS, |long| {
+            let count = long.repo.count_between(long.main[0], long.last())?;
+            right("count", count == long.made() as u64 - 1)
+        })
+    }
+
+    fn last_changes(&mut self) -> Result<()> {
+        self.time("last-change-none", WALKS, |long| {
+            right("last-change-none", long.repo.last_change(long.last(), "main/nothing")?.is_none())
+        })?;
+        self.time("last-change", WALKS, |long| {
+            let n = long.below(PATHS.min(long.main.len()));
+            let last = (0..long.main.len()).rev().find(|at| at % PATHS == n).map(|at| long.main[at]);
+            let path = format!("main/{:02}/{:02}", n / 100, n % 100);
+            right("last-change", long.repo.last_change(long.last(), path)?.map(|entry| entry.id) == last)
+        })
+    }
+}
+
+/// Returns how many of the first commits of the main line merge a side branch.
+fn merges(main: usize) -> usize {
+    main.saturating_sub(1) / MERGED_EACH
+}
+
+fn right(scenario: &str, right: bool) -> Result<()> {
+    let reason = || "an answer is not what the numbers of commits say".to_owned();
+    right.then_some(()).ok_or_else(|| BenchError::Wrong { scenario: scenario.to_owned(), reason: reason() })
+}
