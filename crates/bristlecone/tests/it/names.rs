@@ -79,15 +79,19 @@ fn files_of_a_store_keep_their_names() {
     let dir = tempfile::tempdir().unwrap();
     drop(store(dir.path()));
     let found = files(dir.path());
-    let once = ["store", "lock", "segments/store.copy", "segments/durable", "derived/history", "derived/history-0"];
-    let wanted = once.into_iter().chain(["segments/00000001.seg", "segments/00000002.seg", "segments/00000001.ids"]);
+    let derived = ["derived/history", "derived/history-0", "derived/graph", "derived/graph-0"];
+    let once: Vec<&str> =
+        ["store", "lock", "segments/store.copy", "segments/durable"].into_iter().chain(derived).collect();
+    let wanted =
+        once.iter().copied().chain(["segments/00000001.seg", "segments/00000002.seg", "segments/00000001.ids"]);
     for name in wanted {
         assert!(found.contains(name), "{name} is not among {found:?}");
     }
     let is_known = |name: &String| {
         let segment = name.strip_prefix("segments/").and_then(|name| name.rsplit_once('.'));
         let numbered = segment.is_some_and(|(number, end)| number.len() == 8 && ["seg", "ids"].contains(&end));
-        numbered || name.starts_with("derived/history-") || once.contains(&&**name)
+        let is_part = ["derived/history-", "derived/graph-"].iter().any(|start| name.starts_with(start));
+        numbered || is_part || once.contains(&&**name)
     };
     assert_eq!(found.iter().find(|name| !is_known(name)), None, "of {found:?}");
 }
@@ -108,6 +112,8 @@ fn files_of_a_store_begin_with_their_magic_words() {
         ("derived/history", 0, "BCONEDRV"),
         ("derived/history", 24, "BCONEHS1"),
         ("derived/history-0", 24, "BCONERN1"),
+        ("derived/graph", 24, "BCONEGL1"),
+        ("derived/graph-0", 24, "BCONEGP1"),
     ] {
         assert_eq!(magic(at(name), offset, word.len()), word, "{name} at byte {offset}");
     }
