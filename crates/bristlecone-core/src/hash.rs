@@ -4,7 +4,7 @@
 //! and prints as lower-case hexadecimal.
 
 use alloc::string::String;
-use core::{error, fmt, hash, str::FromStr};
+use core::{error, fmt, hash, ops::RangeInclusive, str::FromStr};
 
 /// The id of an object: the digest of its hashed bytes, 1 to 32 bytes long.
 ///
@@ -108,6 +108,59 @@ impl FromStr for Oid {
             *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
         }
         Ok(Self { bytes, len: (digits.len() / 2) as u8 })
+    }
+}
+
+/// The first digits of an id: 1 to 64 hexadecimal ones, of either case.
+///
+/// ```
+/// use bristlecone_core::{Oid, OidPrefix};
+///
+/// let prefix: OidPrefix = "1f3".parse()?;
+/// assert!(prefix.matches(&"1f3a".parse::<Oid>()?));
+/// assert!(!prefix.matches(&"1f4a".parse::<Oid>()?));
+/// # Ok::<(), bristlecone_core::OidError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OidPrefix {
+    bytes: [u8; Oid::BYTES_MAX],
+    digits: u8,
+}
+
+impl OidPrefix {
+    /// Whether an id begins with these digits.
+    #[must_use]
+    pub fn matches(&self, oid: &Oid) -> bool {
+        let whole = usize::from(self.digits / 2);
+        let bytes = oid.as_bytes();
+        bytes.starts_with(&self.bytes[..whole])
+            && (self.digits.is_multiple_of(2) || bytes.get(whole).is_some_and(|byte| byte & 0xf0 == self.bytes[whole]))
+    }
+
+    /// Returns what the first eight bytes of such ids may be, as big-endian integers.
+    #[must_use]
+    pub fn first_words(&self) -> RangeInclusive<u64> {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.bytes[..8]);
+        let low = u64::from_be_bytes(word);
+        let free_bits = 64 - u32::from(self.digits.min(16)) * 4;
+        low..=low | 1_u64.checked_shl(free_bits).unwrap_or(0).wrapping_sub(1)
+    }
+}
+
+impl FromStr for OidPrefix {
+    type Err = OidError;
+
+    fn from_str(text: &str) -> Result<Self, OidError> {
+        let digits = text.as_bytes();
+        if digits.is_empty() || digits.len() > 2 * Oid::BYTES_MAX {
+            return Err(OidError::Length { bytes: digits.len() / 2 });
+        }
+        let mut bytes = [0; Oid::BYTES_MAX];
+        for (index, &digit) in digits.iter().enumerate() {
+            bytes[index / 2] |= hex_digit(digit)? << if index % 2 == 0 { 4 } else { 0 };
+        }
+        Ok(Self { bytes, digits: digits.len() as u8 })
     }
 }
 
@@ -239,5 +292,29 @@ mod tests {
         assert!("abc".parse::<Oid>().is_err());
         assert!("zz".parse::<Oid>().is_err());
         assert!("é9".parse::<Oid>().is_err());
+    }
+
+    #[test]
+    fn prefixes_match_the_ids_whose_digits_they_are() {
+        let oid = Oid::from_array(core::array::from_fn(|index| index as u8 * 37 + 0x1e));
+        let short = Oid::new(&oid.as_bytes()[..3]).unwrap();
+        let text = oid.to_string();
+        for digits in 1..=64 {
+            let prefix: OidPrefix = text[..digits].to_uppercase().parse().unwrap();
+            assert!(prefix.matches(&oid) && prefix.first_words().contains(&oid.prefix().swap_bytes()), "{digits}");
+            assert_eq!(prefix.matches(&short), digits <= 6, "{digits}");
+            for byte in 0..32 {
+                let mut other = *oid.padded();
+                other[byte] ^= 1;
+                let other = Oid::from_array(other);
+                let same = other.to_string().starts_with(&text[..digits]);
+                assert_eq!(prefix.matches(&other), same, "{digits}, {byte}");
+                let word = other.prefix().swap_bytes();
+                assert_eq!(prefix.first_words().contains(&word), same || byte > 7, "{digits}, {byte}");
+            }
+        }
+        assert_eq!("".parse::<OidPrefix>(), Err(OidError::Length { bytes: 0 }));
+        assert!(matches!("12g".parse::<OidPrefix>(), Err(OidError::Digit { .. })));
+        assert!("1".repeat(65).parse::<OidPrefix>().is_err());
     }
 }

@@ -47,7 +47,7 @@ pub use format::{
     AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Checked, Direction, Format, FormatError, Next, ObjectWalk,
     Prefetch, Task, Window, lent, native,
 };
-pub use hash::{Algorithm, Oid, OidError, to_hex};
+pub use hash::{Algorithm, Oid, OidError, OidPrefix, to_hex};
 pub use id::{CommitId, TagId, TreeId};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};

@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone_core::{Algorithm, CommitId, Location, ObjRef, Object, Oid, RecordHeader, TagId};
+use bristlecone_core::{Algorithm, CommitId, Location, ObjRef, Object, Oid, OidPrefix, RecordHeader, TagId};
 
 use crate::Error;
 
@@ -212,6 +212,20 @@ pub trait Backend: Send + Sync + fmt::Debug {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error>;
+
+    /// Calls `each` for every object whose id begins with some digits, in no order, and for copies of it maybe again. Damaged
+    /// ones are passed over. Unless a backend does better, every object is looked at.
+    ///
+    /// # Errors
+    /// As [`Backend::each_object`].
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut each = |oid, object: &Object<'_>| if prefix.matches(&oid) { each(oid, object) } else { Ok(()) };
+        self.each_object(&mut each, &mut |_| ())
+    }
 
     /// Drops every object that is only kept to be found sooner.
     fn clear_caches(&self) {}

@@ -24,7 +24,7 @@ use std::{
     time::Instant,
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid};
+use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix};
 
 use crate::{
     Error,
@@ -58,6 +58,7 @@ mod lock;
 mod log;
 mod maintenance;
 mod notes;
+mod prefix;
 mod published;
 mod read;
 mod readers;
@@ -745,6 +746,16 @@ impl Backend for DiskBackend {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         self.shared.each_object(each, damage)
+    }
+
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.shared.refresh()?;
+        let table = self.shared.table();
+        self.shared.view(&table).each_with_prefix(prefix, each)
     }
 
     fn clear_caches(&self) {

@@ -71,8 +71,8 @@ pub use bristlecone_core::git::Git;
 #[cfg(feature = "tezos")]
 pub use bristlecone_core::tezos::Tezos;
 pub use bristlecone_core::{
-    AsPath, Bytes, Commit, CommitId, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError,
-    Signature, Sink, Tag, TagId, TreeId, Zone, escape, native::Native, to_hex,
+    AsPath, Bytes, Commit, CommitId, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, OidPrefix, Path,
+    PathError, Signature, Sink, Tag, TagId, TreeId, Zone, escape, native::Native, to_hex,
 };
 pub use copy::Copied;
 pub use disk::DiskOptions;

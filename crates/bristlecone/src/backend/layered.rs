@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, Sink};
+use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix, Sink};
 
 use super::{
     AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position,
@@ -319,6 +319,14 @@ impl Backend for Layered {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         self.layers().try_for_each(|store| store.each_object(each, damage))
+    }
+
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.layers().try_for_each(|store| store.each_with_prefix(prefix, each))
     }
 
     fn clear_caches(&self) {

@@ -21,7 +21,7 @@
 ///     }
 ///
 ///     pass_backend! { 0: name, snapshot, read, locate, position, sweeps, sweep, sweep_due, append, append_keeping, append_many, get_ref, list_refs,
-///     shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, clear_caches, stats, read_derived,
+///     shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, each_with_prefix, clear_caches, stats, read_derived,
 ///     write_derived }
 /// }
 /// # let modest = Modest(Arc::new(MemoryBackend::new()));
@@ -158,6 +158,15 @@ macro_rules! pass_backend {
             damage: &mut dyn FnMut($crate::Damage),
         ) -> ::std::result::Result<(), $crate::Error> {
             self.$to.each_object(each, damage)
+        }
+    };
+    (@ each_with_prefix $to:tt) => {
+        fn each_with_prefix(
+            &self,
+            prefix: &$crate::OidPrefix,
+            each: &mut dyn FnMut($crate::Oid, &$crate::Object<'_>) -> ::std::result::Result<(), $crate::Error>,
+        ) -> ::std::result::Result<(), $crate::Error> {
+            self.$to.each_with_prefix(prefix, each)
         }
     };
     (@ clear_caches $to:tt) => {

@@ -52,7 +52,7 @@ impl Backend for ReadOnly {
 
     pass_backend! {
         0: name, capabilities, snapshot, read, locate, position, sweeps, sweep_due, get_ref, list_refs, shallow, absent,
-        retention, promised_to, each_object, clear_caches, stats, read_derived
+        retention, promised_to, each_object, each_with_prefix, clear_caches, stats, read_derived
     }
 }
 
@@ -147,7 +147,7 @@ impl Backend for Counted {
     pass_backend! {
         inner: name, capabilities, position, sweeps, sweep, sweep_due, get_ref, list_refs, shallow, absent, note_absent,
         retention, set_retention, promised_to,
-        each_object, clear_caches, stats, read_derived, write_derived
+        each_object, each_with_prefix, clear_caches, stats, read_derived, write_derived
     }
 }
 

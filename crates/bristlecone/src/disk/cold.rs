@@ -152,7 +152,7 @@ impl ColdWriter {
         })();
         named.map_err(|error| Error::io(self.storage.describe(&name), error))?;
         let (number, bytes) = (self.number, self.at);
-        let index = encode_index(Form::Seal, number, Tie { word: check, end: bytes }, &self.entries);
+        let index = encode_index(number, Tie { word: check, end: bytes }, &self.entries);
         // Without it, the first lookup makes one.
         let _ = write_whole(&self.storage, &Form::Seal.name(number), &index);
         Ok(ColdSegment { number, bytes, records: self.entries.len() as u64, check })

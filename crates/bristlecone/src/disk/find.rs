@@ -20,7 +20,7 @@ use super::{
     ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
     read::Probe,
-    sealed::{Form, IndexEntry, SealedIndex, Tie, encode_index, sort_entries},
+    sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index, sort_entries},
     segment::{Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
     view::DiskView,
@@ -253,12 +253,12 @@ impl<'a> DiskView<'a> {
     /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.
     fn search_sealed(&self, segment: &Segment, search: &mut IdSearch<'a, '_>) -> Result<(), Error> {
         let ids = self.ids(segment)?;
-        let prefix = search.oid.prefix();
-        let failed = |error| self.io(&segment.name, error);
         search.misled = false;
         let known = ids.surveyed.get();
         let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
-        index.find(prefix, |offset| search.accepts(segment, offset)).map_err(failed)?;
+        if self.search_index(segment, index, search)? && known.is_some() {
+            return Err(self.index_changes(segment));
+        }
         if search.object.is_some() || known.is_none() && ids.bound && !search.misled {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl<'a> DiskView<'a> {
             None => {
                 let surveyed = self.compare(segment, ids)?;
                 if let Some(index) = &surveyed.instead {
-                    index.find(prefix, |offset| search.accepts(segment, offset)).map_err(failed)?;
+                    self.search_index(segment, index, search)?;
                 }
                 surveyed
             }
@@ -276,14 +276,33 @@ impl<'a> DiskView<'a> {
             return Ok(());
         }
         let is_lost = |offset: u32| surveyed.lost.iter().any(|lost| lost.range.contains(&u64::from(offset)));
-        let lost = ids.index.find(prefix, is_lost).map_err(failed)?;
-        if let Some(offset) = lost {
-            let at = Location(segment.location(u64::from(offset)));
-            search.bad.get_or_insert((at, "the index says that the object is here, and it is not".to_owned()));
-        } else if !ids.bound || surveyed.instead.is_some() {
-            search.weigh(segment, &surveyed.lost);
+        match ids.index.find(search.oid.prefix(), is_lost) {
+            Ok(Some(offset)) => {
+                let at = Location(segment.location(u64::from(offset)));
+                search.bad.get_or_insert((at, "the index says that the object is here, and it is not".to_owned()));
+            }
+            Ok(None) if ids.bound && surveyed.instead.is_none() => {}
+            Ok(None) | Err(IndexFault::Damaged) => search.weigh(segment, &surveyed.lost),
+            Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
         }
         Ok(())
+    }
+
+    /// Asks one index of a sealed segment, and returns whether it is damaged; then it leads astray.
+    fn search_index(
+        &self,
+        segment: &Segment,
+        index: &SealedIndex,
+        search: &mut IdSearch<'a, '_>,
+    ) -> Result<bool, Error> {
+        match index.find(search.oid.prefix(), |offset| search.accepts(segment, offset)) {
+            Ok(_) => Ok(false),
+            Err(IndexFault::Damaged) => {
+                search.misled = true;
+                Ok(true)
+            }
+            Err(IndexFault::Io(error)) => Err(self.io(&segment.name, error)),
+        }
     }
 
     /// Returns what is known of the ids in a sealed segment: from a file beside it, else from the segment, and then
@@ -322,7 +341,7 @@ impl<'a> DiskView<'a> {
 
     /// Goes over a segment whose index answered that something is absent, or led astray, and sees what that index is
     /// worth.
-    fn compare<'b>(&self, segment: &Segment, ids: &'b SegmentIds) -> Result<&'b Surveyed, Error> {
+    pub(super) fn compare<'b>(&self, segment: &Segment, ids: &'b SegmentIds) -> Result<&'b Surveyed, Error> {
         let _one = lock(&segment.surveying);
         if let Some(surveyed) = ids.surveyed.get() {
             return Ok(surveyed);
@@ -338,6 +357,34 @@ impl<'a> DiskView<'a> {
             }
         }
         Ok(ids.surveyed.get_or_init(|| Surveyed { instead, lost: survey.lost }))
+    }
+
+    /// Returns the entries of a sealed segment: of its index, and where that is damaged, of its records.
+    pub(super) fn entries_of(&self, segment: &Segment) -> Result<Vec<IndexEntry>, Error> {
+        self.ask_index(segment, SealedIndex::entries)
+    }
+
+    /// Asks the index of a sealed segment, and where that is damaged, one that is made of its records.
+    pub(super) fn ask_index<T>(
+        &self,
+        segment: &Segment,
+        question: impl Fn(&SealedIndex) -> Result<T, IndexFault>,
+    ) -> Result<T, Error> {
+        let ids = self.ids(segment)?;
+        let mut known = ids.surveyed.get();
+        loop {
+            let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
+            match question(index) {
+                Ok(answer) => return Ok(answer),
+                Err(IndexFault::Damaged) if known.is_none() => known = Some(self.compare(segment, ids)?),
+                Err(IndexFault::Damaged) => return Err(self.index_changes(segment)),
+                Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
+            }
+        }
+    }
+
+    fn index_changes(&self, segment: &Segment) -> Error {
+        self.corrupt(&segment.name, 0, "the segment's index was right before and is damaged now")
     }
 
     /// Sees to it that a sealed segment has an index that is bound to it, as far as possible.
@@ -373,7 +420,12 @@ impl<'a> DiskView<'a> {
     ) -> Result<bool, Error> {
         sort_entries(&mut survey.entries);
         let mut wanted = survey.entries.iter().peekable();
-        for entry in index.entries().map_err(|error| self.io(&segment.name, error))? {
+        let entries = match index.entries() {
+            Ok(entries) => entries,
+            Err(IndexFault::Damaged) => return Ok(false),
+            Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
+        };
+        for entry in entries {
             if wanted.next_if(|&&wanted| wanted == entry).is_none()
                 && !survey.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
             {
@@ -425,8 +477,8 @@ impl<'a> DiskView<'a> {
     }
 
     fn index_in_memory(&self, segment: &Segment, entries: &[IndexEntry]) -> Result<SealedIndex, Error> {
-        let bytes = encode_index(Form::Seal, segment.number, Tie { word: 0, end: 0 }, entries);
-        let index = SealedIndex::from_bytes(Form::Seal, bytes);
+        let bytes = encode_index(segment.number, Tie { word: 0, end: 0 }, entries);
+        let index = SealedIndex::from_bytes(segment.number, bytes);
         index.ok_or_else(|| self.corrupt(&segment.name, 0, "no index can be made of this segment"))
     }
 
@@ -434,7 +486,7 @@ impl<'a> DiskView<'a> {
     /// one that it replaces. Returns whether it is there.
     fn write_index(&self, segment: &Segment, survey: &SegmentSurvey) -> bool {
         let (Some(tie), true) = (survey.sealed, self.lock.is_some()) else { return false };
-        let bytes = encode_index(Form::Seal, segment.number, tie, &survey.entries);
+        let bytes = encode_index(segment.number, tie, &survey.entries);
         // Under a name that every version takes for waste once no process holds its lock.
         let aside = format!("{SEGMENTS}/{}ids-{:016x}", SPARE, random_word());
         let written = || -> io::Result<()> {

@@ -1,7 +1,9 @@
 //! Where an id of the tail is: a table in memory, made from the segment at the first lookup of an id without a
 //! location. It holds part of an id and an offset; the caller compares the whole id at the record.
 
-use super::ids::LostRange;
+use std::ops::RangeInclusive;
+
+use super::{ids::LostRange, sealed::IndexEntry};
 
 /// The index of the unsealed tail: open addressing, 8 bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]
@@ -15,6 +17,34 @@ pub(super) struct TailIndex {
     len: usize,
     /// Where records may have been that cannot be read any more.
     pub(super) lost: Vec<LostRange>,
+    /// The same in the order of ids, once they were asked for by their first digits.
+    pub(super) sorted: SortedTail,
+}
+
+/// The ids of the tail in their order.
+#[derive(Debug, Default)]
+pub(super) struct SortedTail {
+    /// How far the segment's frames are in it.
+    pub(super) upto: u64,
+    // The first bytes of an id as a big-endian integer, and the offset of its record.
+    entries: Vec<IndexEntry>,
+}
+
+impl SortedTail {
+    /// Adds the records up to an offset.
+    pub(super) fn extend(&mut self, entries: impl Iterator<Item = IndexEntry>, upto: u64) {
+        self.entries.extend(entries.map(|(prefix, offset)| (prefix.swap_bytes(), offset)));
+        // One long run is sorted already.
+        self.entries.sort();
+        self.upto = upto;
+    }
+
+    /// Returns the offsets of records whose ids' first bytes are in this range.
+    pub(super) fn between(&self, keys: &RangeInclusive<u64>) -> impl Iterator<Item = u32> {
+        let begin = self.entries.partition_point(|entry| entry.0 < *keys.start());
+        let end = *keys.end();
+        self.entries[begin..].iter().take_while(move |entry| entry.0 <= end).map(|entry| entry.1)
+    }
 }
 
 impl TailIndex {
@@ -66,7 +96,7 @@ impl TailIndex {
 
     /// Returns the bytes of memory that the table takes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.slots.capacity() as u64 * 8
+        self.slots.capacity() as u64 * 8 + (self.sorted.entries.capacity() * size_of::<IndexEntry>()) as u64
     }
 
     // A slot does not hold the half of the hash that placed it, so that growing needs the slots' places:

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Oid, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, OidPrefix, RefMove, RefTarget,
     disk::{CheckSummary, DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -181,15 +181,28 @@ impl Place {
         fs::write(self.index(number, "idx"), with_entries(head, entries)).unwrap();
     }
 
-    /// Writes an index of the newer form over these entries, as they are.
-    fn write_index(&self, number: u32, entries: &[(u64, u32)]) {
+    /// Writes an index of the newer form in a layout over these entries, as they are.
+    fn write_index(&self, number: u32, layout: Layout, entries: &[(u64, u32)]) {
         let next = fs::read(self.segment(number + 1)).unwrap();
         let mut head = Vec::new();
-        head.extend_from_slice(b"BCONEIDS");
-        index_head(&mut head, number, entries);
+        match layout {
+            Layout::Steps => {
+                head.extend_from_slice(b"BCONEIDS");
+                index_head(&mut head, number, entries);
+            }
+            Layout::Blocks => {
+                head.extend_from_slice(b"BCONEID2");
+                head.extend_from_slice(&u64::from(number).to_le_bytes());
+                head.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+            }
+        }
         head.extend_from_slice(&next[32..40]);
         head.extend_from_slice(&(word64(&next, 40) & 0xffff_ffff).to_le_bytes());
-        fs::write(self.index(number, "ids"), with_entries(head, entries)).unwrap();
+        let bytes = match layout {
+            Layout::Steps => with_entries(head, entries),
+            Layout::Blocks => with_blocks(head, entries),
+        };
+        fs::write(self.index(number, "ids"), bytes).unwrap();
     }
 }
 
@@ -258,6 +271,40 @@ fn with_entries(head: Vec<u8>, entries: &[(u64, u32)]) -> Vec<u8> {
     checked(head, &rest)
 }
 
+/// The two layouts of the newer form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Layout {
+    Steps,
+    Blocks,
+}
+
+const LAYOUTS: [Layout; 2] = [Layout::Steps, Layout::Blocks];
+
+impl Layout {
+    fn sorted(self, mut entries: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
+        match self {
+            Self::Steps => sorted(entries),
+            Self::Blocks => {
+                entries.sort_by_key(|&(prefix, offset)| (prefix.swap_bytes(), !offset));
+                entries
+            }
+        }
+    }
+}
+
+fn with_blocks(head: Vec<u8>, entries: &[(u64, u32)]) -> Vec<u8> {
+    let fences: Vec<u8> = entries.chunks(84).flat_map(|block| block[0].0.swap_bytes().to_le_bytes()).collect();
+    let mut bytes = checked(head, &fences);
+    let check = word64(&bytes, 40);
+    for (place, block) in entries.chunks(84).enumerate() {
+        let mut rest: Vec<u8> = block.iter().flat_map(|entry| entry.0.swap_bytes().to_le_bytes()).collect();
+        rest.extend(block.iter().flat_map(|entry| entry.1.to_le_bytes()));
+        bytes.extend_from_slice(&xxh3_64_with_seed(&rest, check.wrapping_add(place as u64)).to_le_bytes());
+        bytes.extend_from_slice(&rest);
+    }
+    bytes
+}
+
 fn checked(head: Vec<u8>, rest: &[u8]) -> Vec<u8> {
     let check = xxh3_64_with_seed(rest, xxh3_64_with_seed(&head, 0));
     [&head[..], &check.to_le_bytes(), rest].concat()
@@ -275,6 +322,20 @@ fn expect_all(backend: &DiskBackend, damaged: &[u64], what: &str) {
             Ok(Some(object)) if !damaged.contains(&number) => assert_eq!(object.body(), body(number), "{what}"),
             Err(Error::Corrupt { oid: Some(id), .. }) if damaged.contains(&number) => assert_eq!(id, oid(number)),
             other => panic!("{what}: object {number}: {other:?}"),
+        }
+        for digits in [16, 4 + number as usize % 9, 64] {
+            let prefix: OidPrefix = oid(number).to_string()[..digits].parse().unwrap();
+            let mut found = false;
+            let mut each = |id: Oid, object: &Object<'_>| {
+                assert!(id.to_string().starts_with(&oid(number).to_string()[..digits]), "{what}: {id}");
+                if id == oid(number) {
+                    assert_eq!(object.body(), body(number), "{what}");
+                    found = true;
+                }
+                Ok(())
+            };
+            backend.each_with_prefix(&prefix, &mut each).unwrap();
+            assert_eq!(found, !damaged.contains(&number), "{what}: object {number} by {digits} digits");
         }
     }
 }
@@ -442,15 +503,15 @@ fn check_far(far: u32) {
 }
 
 /// What may stand in an index whose form and check are right.
-fn forgeries(entries: &[(u64, u32)], segment_bytes: u32) -> Vec<(&'static str, Vec<(u64, u32)>)> {
-    let sound = sorted(entries.to_vec());
+fn forgeries(entries: &[(u64, u32)], segment_bytes: u32, layout: Layout) -> Vec<(&'static str, Vec<(u64, u32)>)> {
+    let sound = layout.sorted(entries.to_vec());
     let changed = |change: &dyn Fn(&mut (u64, u32))| {
         let mut entries = sound.clone();
         entries.iter_mut().for_each(change);
         entries
     };
     let unsorted = sound.iter().rev().copied().collect();
-    let twice = sorted(sound.iter().flat_map(|&entry| [entry; 5]).collect());
+    let twice = layout.sorted(sound.iter().flat_map(|&entry| [entry; 5]).collect());
     let next = sound.iter().map(|entry| entry.1).cycle().skip(1);
     vec![
         ("other offsets", sound.iter().zip(next).map(|(entry, offset)| (entry.0, offset)).collect()),
@@ -469,7 +530,7 @@ fn forgeries(entries: &[(u64, u32)], segment_bytes: u32) -> Vec<(&'static str, V
 #[test]
 fn an_old_index_that_is_wrong_hides_nothing_and_is_replaced() {
     let entries = Place::new().entries(2);
-    let mut cases = forgeries(&entries, 8192);
+    let mut cases = forgeries(&entries, 8192, Layout::Steps);
     let half = entries.iter().copied().step_by(2).collect();
     cases.extend([("empty", Vec::new()), ("one missing", sorted(entries[1..].to_vec())), ("half", sorted(half))]);
     for (case, forged) in &cases {
@@ -497,45 +558,78 @@ fn an_old_index_that_is_wrong_hides_nothing_and_is_replaced() {
 
 #[test]
 fn a_newer_index_that_leads_astray_hides_nothing() {
-    for (case, forged) in forgeries(&Place::new().entries(2), 8192) {
-        for maps in [true, false] {
-            let place = Place::new();
-            place.write_index(2, &forged);
-            let what = format!("{case}, maps: {maps}");
-            let reader = place.open(maps, true);
-            // Entries under other ids than those of the records are as good as missing, which only a check can tell.
-            if case != "one prefix for all" {
-                expect_all(&reader, &[], &what);
+    for layout in LAYOUTS {
+        for (case, forged) in forgeries(&Place::new().entries(2), 8192, layout) {
+            for maps in [true, false] {
+                let place = Place::new();
+                place.write_index(2, layout, &forged);
+                let what = format!("{layout:?}, {case}, maps: {maps}");
+                let reader = place.open(maps, true);
+                // Entries under other ids than those of the records are as good as missing, which only a check can tell.
+                if case != "one prefix for all" {
+                    expect_all(&reader, &[], &what);
+                }
+                expect_absent(&reader, &what);
+                let (summary, damages) = check(&reader);
+                assert_eq!((summary.stale_indexes, damages), (1, vec![]), "{what}");
+                assert!(summary.stale_index_files[0].ends_with("00000002.ids"), "{what}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_of_an_index_is_no_answer_and_is_written_again() {
+    let place = Place::new();
+    let entries = Layout::Blocks.sorted(place.entries(2));
+    place.write_index(2, Layout::Blocks, &entries);
+    let sound = fs::read(place.index(2, "ids")).unwrap();
+    for byte in (0..sound.len()).step_by(7) {
+        for maps in [true, false] {
+            let mut flipped = sound.clone();
+            flipped[byte] ^= 16;
+            fs::write(place.index(2, "ids"), &flipped).unwrap();
+            let what = format!("byte {byte}, maps: {maps}");
+            let reader = place.open(maps, true);
+            expect_all(&reader, &[], &what);
             expect_absent(&reader, &what);
-            let (summary, damages) = check(&reader);
-            assert_eq!((summary.stale_indexes, damages), (1, vec![]), "{what}");
-            assert!(summary.stale_index_files[0].ends_with("00000002.ids"), "{what}");
+            assert_eq!(check(&reader).0.stale_indexes, 1, "{what}");
+            drop(reader);
+            expect_all(&place.open(maps, false), &[], &what);
+            assert!(fs::read(place.index(2, "ids")).unwrap() == sound, "{what}");
         }
     }
 }
 
 #[test]
 fn heads_of_indexes_that_make_no_sense_are_passed_over() {
-    for (extension, head_bytes) in [("idx", 32), ("ids", 40)] {
+    for (extension, layout) in [("idx", None), ("ids", Some(Layout::Steps)), ("ids", Some(Layout::Blocks))] {
         let place = Place::new();
-        let entries = sorted(place.entries(2));
-        if extension == "idx" {
-            place.write_old_index(2, &entries)
-        } else {
-            place.write_index(2, &entries)
+        let entries = place.entries(2);
+        match layout {
+            None => place.write_old_index(2, &sorted(entries.clone())),
+            Some(layout) => place.write_index(2, layout, &layout.sorted(entries.clone())),
         }
         let path = place.index(2, extension);
         let sound = fs::read(&path).unwrap();
+        let head_bytes = if layout.is_none() { 32 } else { 40 };
         assert_eq!(check(&place.open(true, true)).0.stale_indexes, 0, "{extension} by hand is right");
         let bits = [0, 1, 3, 24, 25, 63, 64, u32::MAX].map(|bits| (12, bits.to_le_bytes().to_vec()));
         let counts = [0, 1, 1 << 32, 1 << 61, u64::MAX].map(|count: u64| (16, count.to_le_bytes().to_vec()));
         for (at, bytes) in bits.into_iter().chain(counts) {
+            // The bits of a table that the layout does not have.
+            if layout == Some(Layout::Blocks) && bytes == [0; 4] {
+                continue;
+            }
             let mut head = sound[..head_bytes].to_vec();
             head[at..at + bytes.len()].copy_from_slice(&bytes);
-            fs::write(&path, checked(head, &sound[head_bytes + 8..])).unwrap();
+            let forged = match layout {
+                Some(Layout::Blocks) => with_blocks(head, &Layout::Blocks.sorted(entries.clone())),
+                _ => checked(head, &sound[head_bytes + 8..]),
+            };
+            fs::write(&path, forged).unwrap();
             for maps in [true, false] {
-                let what = format!("{extension}, {bytes:?} at {at}, maps: {maps}");
+                let what = format!("{extension}, {layout:?}, {bytes:?} at {at}, maps: {maps}");
                 let reader = place.open(maps, true);
                 expect_all(&reader, &[], &what);
                 expect_absent(&reader, &what);
@@ -566,7 +660,7 @@ fn an_index_left_over_from_another_segment_of_the_same_number_is_not_believed() 
         if extension == "idx" {
             other.write_old_index(3, &sorted(other.entries(3)));
         } else if !other.index(3, "ids").exists() {
-            other.write_index(3, &sorted(other.entries(3)));
+            other.write_index(3, Layout::Blocks, &Layout::Blocks.sorted(other.entries(3)));
         }
         fs::copy(other.index(3, extension), one.index(3, extension)).unwrap();
         let reader = one.open(true, true);
@@ -579,13 +673,14 @@ fn an_index_left_over_from_another_segment_of_the_same_number_is_not_believed() 
 
 #[test]
 fn reading_writes_nothing_and_a_writer_leaves_nothing_behind() {
-    for state in ["none", "old", "newer", "short"] {
+    for state in ["none", "old", "newer", "newest", "short"] {
         let place = Place::new();
         for number in 1..=3 {
             match state {
                 "none" => {}
                 "old" => place.write_old_index(number, &sorted(place.entries(number))),
-                "newer" => place.write_index(number, &sorted(place.entries(number))),
+                "newer" => place.write_index(number, Layout::Steps, &sorted(place.entries(number))),
+                "newest" => place.write_index(number, Layout::Blocks, &Layout::Blocks.sorted(place.entries(number))),
                 _ => fs::write(place.index(number, "ids"), "short").unwrap(),
             }
         }

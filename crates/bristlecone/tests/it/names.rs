@@ -107,7 +107,7 @@ fn files_of_a_store_begin_with_their_magic_words() {
         ("segments/00000001.seg", 0, "BCONESG2"),
         // The first segment has no refs in its head, so the first frame follows that.
         ("segments/00000001.seg", 88, "BCF1"),
-        ("segments/00000001.ids", 0, "BCONEIDS"),
+        ("segments/00000001.ids", 0, "BCONEID2"),
         ("segments/durable", 512, "BCONEEND"),
         ("derived/history", 0, "BCONEDRV"),
         ("derived/history", 24, "BCONEHS1"),

@@ -142,7 +142,7 @@ impl Backend for Apart {
 
     pass_backend! {
         inner: name, snapshot, read, locate, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to,
-        each_object, clear_caches, stats, read_derived, write_derived
+        each_object, each_with_prefix, clear_caches, stats, read_derived, write_derived
     }
 }
 

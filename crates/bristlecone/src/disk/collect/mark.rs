@@ -363,9 +363,7 @@ impl Collection<'_, '_> {
     ) -> Result<(), Error> {
         self.roots.tell(self.pace.status())?;
         let Some(segment) = self.view.segment(number)? else { return Ok(()) };
-        let ids = self.view.ids(segment)?;
-        let index = ids.surveyed.get().and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
-        for (prefix, offset) in index.entries().map_err(|error| self.view.io(&segment.name, error))? {
+        for (prefix, offset) in self.view.entries_of(segment)? {
             each(segment, prefix, offset)?;
         }
         Ok(())

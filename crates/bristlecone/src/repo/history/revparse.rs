@@ -1,6 +1,6 @@
 //! Commits as people name them: `main`, `HEAD~3`, `refs/tags/v1^2`, `1f3a9c`.
 
-use bristlecone_core::{CommitId, Format, Kind, ObjRef, Oid, to_hex};
+use bristlecone_core::{CommitId, Format, Kind, ObjRef, Oid, OidPrefix};
 
 use super::{
     super::{HEAD, Repo, check_ref_name},
@@ -20,7 +20,8 @@ impl<F: Format> Repo<F> {
     /// is 1 where it is left out. Annotated tags are followed to their commit, as [`Repo::peel`] does.
     ///
     /// Of refs that a name may mean, a tag comes before a branch, and that before a branch of a remote; a ref comes
-    /// before an id of the same spelling. An abbreviated id looks at every object.
+    /// before an id of the same spelling. An abbreviated id asks [`Backend::each_with_prefix`](crate::Backend::each_with_prefix), which
+    /// the disk engine answers by its sorted indexes and other backends by every object.
     ///
     /// # Errors
     /// [`Error::NoRef`] with the part of `text` that names nothing; [`Error::Usage`] for unknown suffixes and digits that
@@ -60,26 +61,23 @@ impl<F: Format> Repo<F> {
 
     /// Returns the commit or tag whose id starts with these digits, if they are digits.
     fn abbreviated(&self, digits: &str) -> Result<Option<ObjRef>> {
-        let digits = digits.to_ascii_lowercase();
-        if digits.len() < DIGITS_MIN || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Ok(None);
-        }
+        let prefix = match digits.parse::<OidPrefix>() {
+            Ok(prefix) if digits.len() >= DIGITS_MIN => prefix,
+            _ => return Ok(None),
+        };
         if let Ok(oid) = digits.parse::<Oid>()
             && let Some(object) = self.shared.backend.read(&oid.into())?
         {
             return Ok(Some(ObjRef::new(oid, object.location())));
         }
         let (mut found, mut several) = (None, false);
-        self.shared.backend.each_object(
-            &mut |oid, object| {
-                if matches!(object.kind(), Kind::Commit | Kind::Tag) && to_hex(oid.as_bytes()).starts_with(&digits) {
-                    several |= found.is_some_and(|at: ObjRef| at.oid != oid);
-                    found = Some(ObjRef::new(oid, object.location()));
-                }
-                Ok(())
-            },
-            &mut |_| (),
-        )?;
+        self.shared.backend.each_with_prefix(&prefix, &mut |oid, object| {
+            if matches!(object.kind(), Kind::Commit | Kind::Tag) {
+                several |= found.is_some_and(|at: ObjRef| at.oid != oid);
+                found = Some(ObjRef::new(oid, object.location()));
+            }
+            Ok(())
+        })?;
         if several {
             return Err(Error::Usage { reason: "several commits have ids that start so; give more digits" });
         }

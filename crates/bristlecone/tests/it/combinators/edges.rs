@@ -15,7 +15,7 @@ impl Backend for Wordless {
 
     pass_backend! {
         0: name, snapshot, read, locate, position, sweeps, sweep, append, append_keeping, append_many, get_ref, list_refs,
-        shallow, promised_to, flush, each_object, clear_caches, stats, read_derived, write_derived
+        shallow, promised_to, flush, each_object, each_with_prefix, clear_caches, stats, read_derived, write_derived
     }
 }
 
