@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn prefixes_match_the_ids_whose_digits_they_are() {
-        let oid = Oid::from_array(core::array::from_fn(|index| index as u8 * 37 + 0x1e));
+        let oid = Oid::from_array(core::array::from_fn(|index| (index as u8).wrapping_mul(37).wrapping_add(0x1e)));
         let short = Oid::new(&oid.as_bytes()[..3]).unwrap();
         let text = oid.to_string();
         for digits in 1..=64 {
