@@ -45,6 +45,7 @@ mod cold;
 mod collect;
 mod durable;
 mod files;
+mod filters;
 mod find;
 mod frame;
 mod generations;

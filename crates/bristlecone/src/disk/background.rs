@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{DiskOptions, spare::Spare};
+use super::{DiskOptions, filters::Run, spare::Spare};
 use crate::{engine::Worker, sync::lock};
 
 /// The only job of each worker.
@@ -39,6 +39,8 @@ pub(super) struct Background<S> {
 pub(super) struct Jobs {
     /// Sealed segments whose indexes are asked for.
     pub(super) index: Vec<u32>,
+    /// Runs of segments whose filters are asked for.
+    pub(super) filters: Vec<Run>,
     /// A file that was prepared for the next segment.
     pub(super) spare: Option<Spare>,
 }
@@ -68,6 +70,16 @@ impl<S: Send + Sync + 'static> Background<S> {
     /// Asks for the index of a sealed segment.
     pub(super) fn index_soon(&self, number: u32) {
         lock(&self.jobs).index.push(number);
+        self.maintenance.ask(MAINTAIN);
+    }
+
+    /// Asks for the filter of a run of segments.
+    pub(super) fn filter_soon(&self, run: Run) {
+        let mut jobs = lock(&self.jobs);
+        if !jobs.filters.contains(&run) {
+            jobs.filters.push(run);
+        }
+        drop(jobs);
         self.maintenance.ask(MAINTAIN);
     }
 

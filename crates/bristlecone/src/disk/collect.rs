@@ -33,6 +33,7 @@ use pace::Pace;
 use super::{
     cold::ColdWriter,
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
+    filters::Run,
     frame::{self, FrameKind, put_state, take_refs},
     live::LiveSet,
     lock::DiskLock,
@@ -302,7 +303,12 @@ impl DiskState {
             let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
             let old_state = state_epoch(&name).is_some_and(|epoch| epoch < oldest);
             let old_refs = table_number(&name).is_some_and(|number| number < before.base && !named.contains(&number));
-            if old_state || old_refs || number.is_some_and(|number| !table.has(number) && !before.needs(number)) {
+            let old_filter = Run::of_name(&name).is_some_and(|run| !run.is_needed(&table, &before));
+            if old_filter
+                || old_state
+                || old_refs
+                || number.is_some_and(|number| !table.has(number) && !before.needs(number))
+            {
                 let path = format!("{SEGMENTS}/{name}");
                 self.storage.remove(&path).map_err(|error| self.io(&path, error))?;
             }

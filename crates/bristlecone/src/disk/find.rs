@@ -16,12 +16,13 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Recor
 use super::{
     files::segment_name,
     files::{SEGMENTS, SPARE, open_empty, random_word},
+    filters::SearchStep,
     frame::{FrameKind, SEAL_BYTES},
     ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
     read::Probe,
     sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index, sort_entries},
-    segment::{Segment, SegmentHead},
+    segment::{COLD, Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
     view::DiskView,
 };
@@ -162,12 +163,9 @@ impl<'a> DiskView<'a> {
         if !hint.is_some() || hint.pending_offset().is_some() || self.table.has((hint.0 >> 32) as u32) {
             return false;
         }
-        for cold in self.table.state.cold.iter().rev() {
-            // What is wrong with one, the search through all will tell.
-            if let Ok(Some(segment)) = self.segment(cold.number)
-                && self.search_sealed(segment, search).is_ok()
-                && search.object.is_some()
-            {
+        // What is wrong with a segment, the search through all will tell.
+        for step in self.plan(0).steps.iter().filter(|step| step.first() >= COLD) {
+            if self.search_step(step, search, u32::MAX).is_ok() && search.object.is_some() {
                 return true;
             }
         }
@@ -176,21 +174,47 @@ impl<'a> DiskView<'a> {
     }
 
     fn search_below(&self, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
-        let numbers = self.table.numbers();
-        let sealed = numbers[..numbers.partition_point(|&number| number < tail)].iter().copied();
-        let cold = self.table.state.cold.iter().map(|cold| cold.number);
-        for number in sealed.rev().chain(cold.rev()) {
-            match self.segment(number) {
-                Ok(Some(segment)) => self.search_sealed(segment, search)?,
-                Ok(None) => search.missing(number..=number),
-                Err(error) => search.failed = Some(error),
-            }
+        for step in &self.plan(tail).steps {
+            self.search_step(step, search, tail)?;
             if search.object.is_some() {
                 return Ok(());
             }
         }
-        if let Some(numbers) = self.table.missing(&numbers, tail.saturating_sub(1)).next() {
+        if let Some(numbers) = self.table.missing(&self.table.numbers(), tail.saturating_sub(1)).next() {
             search.missing(numbers);
+        }
+        Ok(())
+    }
+
+    /// Asks a segment, or those of a run that its filter names; of the log those before `tail`.
+    fn search_step(&self, step: &SearchStep, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+        let (filter, numbers) = match step {
+            SearchStep::Segment(number) => return self.search_number(*number, search, tail),
+            SearchStep::Filter(filter, numbers) => (&filter.1, numbers),
+        };
+        let mut result = Ok(());
+        let asked = filter.each_member(search.oid.prefix(), |member| {
+            if numbers.binary_search(&member.number).is_ok() {
+                result = self.search_number(member.number, search, tail);
+            }
+            result.is_ok() && search.object.is_none()
+        });
+        result?;
+        if asked.is_err() && search.object.is_none() {
+            // Without the filter each has to be asked.
+            return numbers.iter().try_for_each(|&number| self.search_number(number, search, tail));
+        }
+        Ok(())
+    }
+
+    fn search_number(&self, number: u32, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+        if search.object.is_some() || number >= tail && number < COLD {
+            return Ok(());
+        }
+        match self.segment(number) {
+            Ok(Some(segment)) => self.search_sealed(segment, search)?,
+            Ok(None) => search.missing(number..=number),
+            Err(error) => search.failed = Some(error),
         }
         Ok(())
     }
@@ -450,7 +474,7 @@ impl<'a> DiskView<'a> {
 
     /// Whether a segment ends in this seal: as it says itself, or the one that goes on from it where the seal is
     /// damaged.
-    fn is_sealed_by(&self, segment: &Segment, tie: Tie) -> bool {
+    pub(super) fn is_sealed_by(&self, segment: &Segment, tie: Tie) -> bool {
         if segment.is_cold() {
             let cold = self.table.state.cold(segment.number);
             return cold.is_some_and(|cold| (cold.check, cold.bytes) == (tie.word, tie.end));

@@ -63,6 +63,7 @@ impl DiskState {
                 segment.forget_pages();
             }
         }
+        self.make_filters();
         // The file of a snapshot that was just let go, or the lock of a collection that was just ending, was in the way before.
         self.tell_readers();
         self.tidy();

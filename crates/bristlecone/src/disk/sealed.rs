@@ -106,13 +106,41 @@ pub(super) fn sort_entries(entries: &mut [IndexEntry]) {
     entries.sort_unstable_by_key(|&(prefix, offset)| (prefix, !offset));
 }
 
-enum IndexBytes {
+/// The bytes of a file that lookups search.
+#[derive(Debug)]
+pub(super) enum IndexBytes {
     Map(CountedMap),
     File { file: Arc<dyn StorageFile>, _share: Share },
     Owned(Vec<u8>),
 }
 
 impl IndexBytes {
+    /// Opens a file of `end` bytes: maps it if the store is to be mapped and there may be a further map, else keeps it open or reads
+    /// all of it.
+    pub(super) fn open(file: Arc<dyn StorageFile>, end: u64, access: &SegmentAccess<'_>) -> io::Result<Self> {
+        let map = if access.bits.is_some() { access.handles.map(&*file, end)? } else { None };
+        if let Some(map) = map {
+            return Ok(Self::Map(map));
+        }
+        if let Some(share) = access.handles.file() {
+            return Ok(Self::File { file, _share: share });
+        }
+        // Another file may take its name, so it is not opened again.
+        let mut bytes = vec![0; end as usize];
+        read_exact_at(&*file, &mut bytes, 0)?;
+        Ok(Self::Owned(bytes))
+    }
+
+    /// Returns the bytes of memory that this takes, maps left out.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        if let Self::Owned(bytes) = self { bytes.len() as u64 } else { 0 }
+    }
+
+    /// Returns the bytes that are mapped.
+    pub(super) fn mapped_bytes(&self) -> u64 {
+        if let Self::Map(map) = self { map.len() as u64 } else { 0 }
+    }
+
     /// Returns all bytes, if they are in memory.
     fn map_or_owned(&self) -> Option<&[u8]> {
         match self {
@@ -122,7 +150,7 @@ impl IndexBytes {
         }
     }
 
-    fn get(&self, at: u64, bytes: u64) -> io::Result<Cow<'_, [u8]>> {
+    pub(super) fn get(&self, at: u64, bytes: u64) -> io::Result<Cow<'_, [u8]>> {
         if let Self::File { file, .. } = self {
             let mut buffer = vec![0; bytes as usize];
             read_exact_at(&**file, &mut buffer, at)?;
@@ -168,17 +196,7 @@ impl SealedIndex {
         if end > segment_bytes.saturating_add(CHUNK_BYTES) {
             return Ok(None);
         }
-        let map = if access.bits.is_some() { access.handles.map(&*file, end)? } else { None };
-        let bytes = if let Some(map) = map {
-            IndexBytes::Map(map)
-        } else if let Some(share) = access.handles.file() {
-            IndexBytes::File { file, _share: share }
-        } else {
-            // Another file may take its name, so it is not opened again.
-            let mut bytes = vec![0; end as usize];
-            read_exact_at(&*file, &mut bytes, 0)?;
-            IndexBytes::Owned(bytes)
-        };
+        let bytes = IndexBytes::open(file, end, access)?;
         Self::with(bytes, end, form, number, segment_bytes)
     }
 
@@ -246,12 +264,17 @@ impl SealedIndex {
     /// Returns the bytes of memory that the index takes, maps left out.
     pub(super) fn memory_bytes(&self) -> u64 {
         let fences = if let Layout::Blocks(blocks) = &self.layout { blocks.memory_bytes() } else { 0 };
-        fences + if let IndexBytes::Owned(bytes) = &self.bytes { bytes.len() as u64 } else { 0 }
+        fences + self.bytes.memory_bytes()
     }
 
     /// Returns the bytes of the index that are mapped.
     pub(super) fn mapped_bytes(&self) -> u64 {
-        if let IndexBytes::Map(map) = &self.bytes { map.len() as u64 } else { 0 }
+        self.bytes.mapped_bytes()
+    }
+
+    /// Whether its entries are in the order of ids.
+    pub(super) const fn is_in_order(&self) -> bool {
+        matches!(self.layout, Layout::Blocks(_))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use super::{
     files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
+    filters::Run,
     ids::SegmentIds,
     log::DiskState,
     readers::{READERS, Who},
@@ -63,6 +64,10 @@ impl DiskState {
             memory += segment.memory_bytes();
             mapped += segment.mapped().map_or(0, |map| map.len() as u64);
             mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
+        }
+        if let Some(plan) = read_lock(&table.plan).as_ref() {
+            let (own, shown) = plan.filter_bytes();
+            (memory, mapped) = (memory + own, mapped + shown);
         }
         memory += read_lock(&self.tail_index).memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;
@@ -159,6 +164,7 @@ impl DiskState {
                     _ => bytes,
                 },
                 None if Form::of_name(&name).is_some() || cold_number(&name).is_some() => bytes,
+                None if Run::of_name(&name).is_some() => bytes,
                 None if state_epoch(&name).is_some() || table_number(&name).is_some() => bytes,
                 None => 0,
             };

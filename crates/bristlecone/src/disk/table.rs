@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    filters::SearchPlan,
     segment::{COLD, SEGMENTS_MAX, Segment},
     state::StoreState,
 };
@@ -30,12 +31,14 @@ pub(super) struct SegmentTable {
     opened: Box<[OnceLock<SegmentLeaf>]>,
     // The numbers that segments of the log have, ascending: those that were listed, and what was opened since.
     numbers: RwLock<Arc<Vec<u32>>>,
+    /// How lookups by id go through sealed segments.
+    pub(super) plan: RwLock<Option<Arc<SearchPlan>>>,
 }
 
 impl SegmentTable {
     pub(super) fn new(state: StoreState) -> Self {
         let opened = (0..2 * LEAVES).map(|_| OnceLock::new()).collect();
-        Self { state, opened, numbers: RwLock::default() }
+        Self { state, opened, numbers: RwLock::default(), plan: RwLock::default() }
     }
 
     /// Returns a table for what a later collection left, with what is open of that.
@@ -106,7 +109,10 @@ impl SegmentTable {
 
     /// Returns the ranges of numbers from the first one of the log up to `last` that are missing.
     pub(super) fn missing(&self, numbers: &[u32], last: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
-        missing_numbers(numbers, self.state.base, last)
+        // Mostly none is, and one look tells, as the numbers ascend.
+        let (first, at) = (self.state.base, last.saturating_sub(self.state.base) as usize);
+        let whole = numbers.first() == Some(&first) && numbers.get(at) == Some(&last);
+        missing_numbers(if whole { &[] } else { numbers }, if whole { last + 1 } else { first }, last)
     }
 
     /// Returns every segment that was opened.

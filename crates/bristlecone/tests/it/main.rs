@@ -13,6 +13,7 @@ mod engine;
 mod exclusion;
 mod faults;
 mod files;
+mod filters;
 mod flips;
 mod foreign;
 mod fs;

@@ -1,0 +1,209 @@
+//! Filters over runs of segments: with and without them, and whatever is wrong with them, what is there is found, what is lost is
+//! called damaged, and only what never was is absent.
+
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Oid, RefMove, RefTarget,
+    disk::{DiskBackend, DiskOptions},
+    storage::RealStorage,
+};
+use bristlecone_core::{Kind, Sink};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::engine::format_tag;
+
+/// Objects of a store with some 40 segments, of which two runs of 16 have filters.
+const OBJECTS: u64 = 800;
+const BATCH: u64 = 20;
+const NEVER: Range<u64> = 1_000_000..1_000_200;
+
+fn options() -> DiskOptions {
+    DiskOptions::default().segment_bytes(8192).background(false)
+}
+
+fn oid(number: u64) -> Oid {
+    let mut bytes = [0; 32];
+    for (place, chunk) in bytes.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&xxh3_64_with_seed(&number.to_le_bytes(), place as u64).to_le_bytes());
+    }
+    Oid::from_array(bytes)
+}
+
+fn append_all(backend: &DiskBackend, numbers: Range<u64>) {
+    for first in numbers.clone().step_by(BATCH as usize) {
+        let mut batch = Batch::new();
+        let mut last = (oid(0), Location::NONE);
+        for number in first..(first + BATCH).min(numbers.end) {
+            last = (oid(number), batch.put(Kind::Contents, oid(number), &[number as u8; 300], &[], &[]));
+        }
+        let to = Some(RefTarget::Object(ObjRef::new(last.0, last.1)));
+        let moves = [RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to }];
+        backend.append(batch, &moves, Durability::None).unwrap();
+    }
+}
+
+fn open(dir: &Path, read_only: bool, options: DiskOptions) -> DiskBackend {
+    DiskBackend::open(Arc::new(RealStorage::new(dir)), None, options, read_only).unwrap()
+}
+
+fn store(objects: u64) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = DiskBackend::create(Arc::new(RealStorage::new(dir.path())), format_tag(), options()).unwrap();
+    append_all(&backend, 0..objects);
+    backend.close().unwrap();
+    dir
+}
+
+/// Returns the files of filters, ascending by name.
+fn filters(dir: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir.join("segments")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "flt")).collect();
+    paths.sort();
+    paths
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    filters(dir).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+fn expect_all(backend: &DiskBackend, objects: u64, what: &str) {
+    for number in 0..objects {
+        let object = backend.read(&oid(number).into()).unwrap_or_else(|error| panic!("{what}: {number}: {error}"));
+        assert_eq!(object.unwrap_or_else(|| panic!("{what}: no {number}")).body(), [number as u8; 300], "{what}");
+    }
+    for number in NEVER {
+        assert!(backend.read(&oid(number).into()).unwrap().is_none(), "{what}: {number}");
+    }
+}
+
+#[test]
+fn lookups_make_filters_of_complete_runs_and_readers_none() {
+    let dir = store(OBJECTS);
+    expect_all(&open(dir.path(), true, options()), OBJECTS, "a reader");
+    assert_eq!(names(dir.path()), [""; 0]);
+    let writer = open(dir.path(), false, options());
+    expect_all(&writer, OBJECTS, "a writer");
+    assert_eq!(names(dir.path()), ["00000000-16.flt", "00000016-16.flt"]);
+    for maps in [true, false] {
+        expect_all(&open(dir.path(), true, options().maps(maps)), OBJECTS, "a reader of filters");
+    }
+    // What comes later is found, too.
+    append_all(&writer, OBJECTS..2 * OBJECTS);
+    expect_all(&writer, 2 * OBJECTS, "later");
+    assert!(names(dir.path()).len() > 3, "{:?}", names(dir.path()));
+    assert_eq!(writer.check(&mut |damage| panic!("{damage:?}")).unwrap().stale_indexes, 0);
+}
+
+#[test]
+fn a_filter_of_256_segments_takes_the_place_of_those_of_16() {
+    let objects = 5_600;
+    let dir = store(objects);
+    let writer = open(dir.path(), false, options());
+    expect_all(&writer, objects, "a writer");
+    let names = names(dir.path());
+    assert_eq!(names[0], "00000000-256.flt", "{names:?}");
+    assert!(names[1..].iter().all(|name| name.as_str() > "00000256"), "{names:?}");
+    drop(writer);
+    expect_all(&open(dir.path(), true, options()), objects, "a reader");
+}
+
+#[test]
+fn a_filter_is_made_in_the_background() {
+    let dir = store(OBJECTS);
+    let writer = open(dir.path(), false, options().background(true));
+    let start = Instant::now();
+    while filters(dir.path()).len() < 2 {
+        assert!(writer.read(&oid(NEVER.start).into()).unwrap().is_none());
+        assert!(start.elapsed() < Duration::from_secs(20), "there is no filter");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    expect_all(&writer, OBJECTS, "in the background");
+}
+
+#[test]
+fn a_damaged_filter_hides_nothing_and_is_made_anew() {
+    let dir = store(OBJECTS);
+    expect_all(&open(dir.path(), false, options()), OBJECTS, "a writer");
+    let path = &filters(dir.path())[1];
+    let sound = fs::read(path).unwrap();
+    for byte in (0..sound.len()).step_by(19) {
+        let mut flipped = sound.clone();
+        flipped[byte] ^= 0x20;
+        fs::write(path, &flipped).unwrap();
+        for maps in [true, false] {
+            let reader = open(dir.path(), true, options().maps(maps));
+            expect_all(&reader, OBJECTS, &format!("byte {byte}, maps: {maps}"));
+        }
+        assert!(fs::read(path).unwrap() == flipped, "a reader wrote");
+        let writer = open(dir.path(), false, options());
+        expect_all(&writer, OBJECTS, &format!("byte {byte}, a writer"));
+        expect_all(&writer, OBJECTS, &format!("byte {byte}, a writer again"));
+        assert!(fs::read(path).unwrap() == sound, "byte {byte} is still wrong");
+    }
+    for cut in [0, 1, 39, 100, sound.len() - 1] {
+        fs::write(path, &sound[..cut]).unwrap();
+        expect_all(&open(dir.path(), true, options()), OBJECTS, "cut");
+    }
+}
+
+#[test]
+fn a_filter_of_another_history_is_not_believed() {
+    let (one, other) = (store(OBJECTS), tempfile::tempdir().unwrap());
+    fs::create_dir(other.path().join("segments")).unwrap();
+    fs::create_dir(other.path().join("derived")).unwrap();
+    // The same store up to a point, and other objects from there on.
+    let early = store(60);
+    for from in [early.path().to_owned(), early.path().join("segments")] {
+        for entry in fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+            fs::copy(&entry, other.path().join(entry.strip_prefix(early.path()).unwrap())).unwrap();
+        }
+    }
+    let writer = open(other.path(), false, options());
+    append_all(&writer, 5_000..5_000 + OBJECTS);
+    writer.read(&oid(NEVER.start).into()).unwrap();
+    drop(writer);
+    for name in names(other.path()) {
+        fs::copy(other.path().join("segments").join(&name), one.path().join("segments").join(&name)).unwrap();
+    }
+    assert_eq!(filters(one.path()).len(), 2);
+    expect_all(&open(one.path(), true, options()), OBJECTS, "filters of another store");
+}
+
+#[test]
+fn what_is_damaged_after_its_filter_was_made_is_never_absent() {
+    let dir = store(OBJECTS);
+    let writer = open(dir.path(), false, options());
+    expect_all(&writer, OBJECTS, "a writer");
+    drop(writer);
+    let path = dir.path().join("segments/00000009.seg");
+    let sound = fs::read(&path).unwrap();
+    for byte in (100..sound.len()).step_by(97) {
+        let mut flipped = sound.clone();
+        flipped[byte] ^= 1;
+        fs::write(&path, &flipped).unwrap();
+        let reader = open(dir.path(), true, options());
+        for number in 0..OBJECTS {
+            match reader.read(&oid(number).into()) {
+                Ok(Some(object)) => assert_eq!(object.body(), [number as u8; 300]),
+                Err(Error::Corrupt { oid: Some(id), .. }) => assert_eq!(id, oid(number)),
+                other => panic!("byte {byte}: object {number}: {other:?}"),
+            }
+        }
+        for number in NEVER {
+            assert!(reader.read(&oid(number).into()).unwrap().is_none(), "byte {byte}");
+        }
+    }
+    fs::remove_file(&path).unwrap();
+    let reader = open(dir.path(), true, options());
+    for number in 0..OBJECTS {
+        let read = reader.read(&oid(number).into());
+        assert!(matches!(read, Ok(Some(_)) | Err(Error::Corrupt { .. })), "object {number}: {read:?}");
+    }
+}
