@@ -19,14 +19,23 @@ impl DiskState {
 
     /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
     fn sync_tail(&self) -> Result<(), Error> {
-        let end = self.published.end();
-        let segment = match self.current_segment((end >> 32) as u32)? {
-            Some(segment) => segment,
-            None => return Err(self.poison.set("the last segment has vanished".to_owned())),
+        while !self.sync_tail_at(self.published.end())? {}
+        Ok(())
+    }
+
+    /// Syncs the segment in which the log ended. Returns whether it did: the log may have gone on since, by threads that met
+    /// what other processes wrote, and a collection may have removed the segment.
+    pub(super) fn sync_tail_at(&self, end: u64) -> Result<bool, Error> {
+        let number = (end >> 32) as u32;
+        let Some(segment) = self.current_segment(number)? else {
+            if (self.published.end() >> 32) as u32 > number {
+                return Ok(false);
+            }
+            return Err(self.poison.set("the last segment has vanished".to_owned()));
         };
         self.sync_segment(&segment)?;
         self.sync.note_durable(end);
-        Ok(())
+        Ok(true)
     }
 
     /// Sees to it, as far as possible, that a sync by another process after one that failed here covers what

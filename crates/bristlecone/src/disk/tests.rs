@@ -16,6 +16,7 @@ use crate::{
 
 mod handles;
 mod memory;
+mod passed;
 mod refs;
 mod speed;
 mod unreached;
