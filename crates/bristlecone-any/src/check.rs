@@ -14,7 +14,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
+    num::NonZero,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
 use bristlecone::{
@@ -23,7 +25,7 @@ use bristlecone::{
         AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked,
         git::{self, Algorithm},
     },
-    disk::CheckSummary,
+    disk::{CheckSummary, DiskBackend},
     report,
 };
 use bristlecone_git::{
@@ -117,24 +119,34 @@ impl Finding {
     }
 }
 
-/// Checks a store. `tell` hears how many objects were checked, and their bytes.
+/// Checks a store. `tell` hears how many objects were checked, and their bytes. All cores check a store of the disk engine.
 ///
 /// What is wrong is in the report and no error.
 ///
 /// # Errors
 /// What keeps the check from going on: those of the backend and of the system.
 pub fn check(repo: &AnyRepo, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
+    check_with(repo, thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN), tell)
+}
+
+/// As [`check`], on at most so many threads. The report is the same for any number.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     let mut report = Report { opened: true, ..Report::default() };
     let mut refs = repo.backend().list_refs("")?;
     match repo.git() {
         None => {
             let mut findings = BTreeSet::new();
-            if let Some(disk) = repo.disk() {
-                report.engine = disk.check(&mut |damage| _ = findings.insert(damage.into()))?;
-            }
-            report.findings = findings;
             let shallow = repo.shallow()?;
-            objects(repo, &mut report, Some(&shallow), &mut Promised::default(), tell)?;
+            if let Some(disk) = repo.disk() {
+                report.engine = disk.check_with(threads, &mut |damage| _ = findings.insert(damage.into()))?;
+                report.findings = findings;
+                objects_of_disk(repo, disk, threads, &mut report, &shallow, tell)?;
+            } else {
+                objects(repo, &mut report, Some(&shallow), &mut Promised::default(), tell)?;
+            }
             report.refs = refs.len() as u64;
             check_refs(repo, &refs, &mut report);
             if !report.findings.is_empty() {
@@ -195,60 +207,145 @@ fn objects(
     promised: &mut Promised,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let mut bytes = 0;
-    let format = repo.format();
-    let Report { objects, references, findings, .. } = report;
-    let mut damages = Vec::new();
-    let mut checked = Checked::new();
-    let snapshot = repo.backend().snapshot(&[]);
-    let mut named = References { snapshot: &*snapshot, waiting: Vec::new(), wrong: Vec::new() };
     let absent = repo.backend().absent()?;
+    let (mut check, mut damages) = (ObjectCheck::new(repo, complete, absent, Checked::new()), Vec::new());
     repo.backend().each_object(
         &mut |oid, object| {
-            *objects += 1;
-            bytes += object.body().len() as u64;
-            tell(*objects, bytes);
-            if let Some((whose, reason)) = wrong(repo, oid, object) {
-                findings.insert(Finding::of(oid, reason));
-                if whose == Fault::Own {
-                    return Ok(());
-                }
+            let children = check.object(oid, object);
+            tell(check.found.objects, check.found.bytes);
+            match repo.git() {
+                Some((backend, _)) => promised.note(backend, &oid, &children),
+                None => Ok(()),
             }
-            if let Some(reason) = misplaced(repo, object, false, &mut checked) {
-                findings.insert(Finding::of(oid, reason));
-            }
-            let children = children(format, object);
-            if let Some((backend, _)) = repo.git() {
-                promised.note(backend, &oid, &children)?;
-            }
-            for (kind, at) in children {
-                *references += 1;
-                let Some(shallow) = complete else { continue };
-                let parent = kind == Kind::Commit && object.kind() == Kind::Commit;
-                if parent && (shallow.contains(&oid) || absent.contains_key(&at.oid)) {
-                    continue;
-                }
-                named.add(oid, kind, at);
-            }
-            Ok(())
         },
         &mut |damage| damages.push(damage),
     )?;
-    findings.extend(damages.into_iter().map(Finding::from));
-    named.look();
-    findings.extend(named.wrong.into_iter().map(|(oid, reason)| Finding::of(oid, reason)));
+    report.add(check.finish(damages).0);
     Ok(())
 }
 
+/// As [`objects`], on several threads. What is found does not depend on their number.
+fn objects_of_disk(
+    repo: &AnyRepo,
+    disk: &DiskBackend,
+    threads: NonZero<usize>,
+    report: &mut Report,
+    shallow: &HashSet<Oid>,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    let absent = repo.backend().absent()?;
+    // What was found sound, for the next part.
+    let known = Mutex::new(Vec::new());
+    let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bytes = 0;
+    disk.objects()?.each_part(
+        threads,
+        &|part| {
+            let checked = known().pop().unwrap_or_default();
+            let mut check = ObjectCheck::new(repo, Some(shallow), absent.clone(), checked);
+            let mut damages = Vec::new();
+            part.each_object(
+                &mut |oid, object| {
+                    check.object(oid, object);
+                    Ok(())
+                },
+                &mut |damage| damages.push(damage),
+            )?;
+            let (found, checked) = check.finish(damages);
+            known().push(checked);
+            Ok(found)
+        },
+        &mut |found| {
+            bytes += found.bytes;
+            report.add(found);
+            tell(report.objects, bytes);
+            Ok(())
+        },
+    )?;
+    Ok(())
+}
+
+/// What was found in some objects.
+#[derive(Default)]
+struct Found {
+    objects: u64,
+    references: u64,
+    bytes: u64,
+    findings: Vec<Finding>,
+}
+
+/// A check of some objects.
+struct ObjectCheck<'r> {
+    repo: &'r AnyRepo,
+    complete: Option<&'r HashSet<Oid>>,
+    absent: Arc<AbsentCommits>,
+    checked: Checked,
+    named: References,
+    found: Found,
+}
+
+impl<'r> ObjectCheck<'r> {
+    fn new(
+        repo: &'r AnyRepo,
+        complete: Option<&'r HashSet<Oid>>,
+        absent: Arc<AbsentCommits>,
+        checked: Checked,
+    ) -> Self {
+        let named = References { snapshot: repo.backend().snapshot(&[]), waiting: Vec::new(), wrong: Vec::new() };
+        Self { repo, complete, absent, checked, named, found: Found::default() }
+    }
+
+    /// Checks an object, and returns what it names if it is sound by itself.
+    fn object(&mut self, oid: Oid, object: &Object<'_>) -> Vec<(Kind, ObjRef)> {
+        self.found.objects += 1;
+        self.found.bytes += object.body().len() as u64;
+        if let Some((whose, reason)) = wrong(self.repo, oid, object) {
+            self.found.findings.push(Finding::of(oid, reason));
+            if whose == Fault::Own {
+                return Vec::new();
+            }
+        }
+        if let Some(reason) = misplaced(self.repo, object, false, &mut self.checked) {
+            self.found.findings.push(Finding::of(oid, reason));
+        }
+        let children = children(self.repo.format(), object);
+        self.found.references += children.len() as u64;
+        if let Some(shallow) = self.complete {
+            for (kind, at) in &children {
+                let parent = *kind == Kind::Commit && object.kind() == Kind::Commit;
+                if !(parent && (shallow.contains(&oid) || self.absent.contains_key(&at.oid))) {
+                    self.named.add(oid, *kind, *at);
+                }
+            }
+        }
+        children
+    }
+
+    fn finish(mut self, damages: Vec<Damage>) -> (Found, Checked) {
+        self.named.look();
+        let wrong = self.named.wrong.into_iter().map(|(oid, reason)| Finding::of(oid, reason));
+        self.found.findings.extend(wrong.chain(damages.into_iter().map(Finding::from)));
+        (self.found, self.checked)
+    }
+}
+
+impl Report {
+    fn add(&mut self, found: Found) {
+        self.objects += found.objects;
+        self.references += found.references;
+        self.findings.extend(found.findings);
+    }
+}
+
 /// What objects name, looked at many a call.
-struct References<'s> {
-    snapshot: &'s dyn Snapshot,
+struct References {
+    snapshot: Arc<dyn Snapshot>,
     // Which object names what.
     waiting: Vec<(Oid, Kind, ObjRef)>,
     wrong: Vec<(Oid, String)>,
 }
 
-impl References<'_> {
+impl References {
     fn add(&mut self, by: Oid, kind: Kind, at: ObjRef) {
         self.waiting.push((by, kind, at));
         if self.waiting.len() == AHEAD_OBJECTS_MAX {

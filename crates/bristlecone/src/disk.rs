@@ -17,6 +17,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    num::NonZero,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
@@ -87,7 +88,7 @@ mod walk;
 mod tests;
 
 pub use crate::engine::FormatTag;
-pub use check::CheckSummary;
+pub use check::{CheckSummary, ObjectPart, ObjectParts};
 pub use header::StoreHeader;
 pub use repair::{AcceptedEnd, Repaired};
 
@@ -460,12 +461,30 @@ impl DiskBackend {
         self.shared.check_room(bytes)
     }
 
-    /// Checks every frame, record, seal and index of the store, and calls `report` for each damage.
+    /// Checks every frame, record, seal and index of the store, and calls `report` for each damage. All cores work on it.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
-        self.shared.check(report)
+        self.check_with(std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN), report)
+    }
+
+    /// As [`DiskBackend::check`], on at most so many threads. The summary and the order of damages are the same for any number.
+    ///
+    /// Memory of maps is let go of beyond [`DiskOptions::map_bytes`].
+    ///
+    /// # Errors
+    /// As [`DiskBackend::check`].
+    pub fn check_with(&self, threads: NonZero<usize>, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
+        self.shared.check(threads, report)
+    }
+
+    /// Returns the objects that the store has now, in parts for threads: [`Backend::each_object`] on several of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn objects(&self) -> Result<ObjectParts<'_>, Error> {
+        ObjectParts::new(&self.shared)
     }
 }
 

@@ -1,6 +1,6 @@
-use std::{sync::Arc, time::Duration};
+use std::{fs, num::NonZero, sync::Arc, time::Duration};
 
-use bristlecone::{Backend, Batch, Durability, MemoryBackend, Native, Repo};
+use bristlecone::{Backend, Batch, DiskOptions, Durability, Info, MemoryBackend, Native, Repo};
 use bristlecone_testkit::slow::Slow;
 
 use super::*;
@@ -21,7 +21,7 @@ fn references_are_looked_at_many_a_call() {
     slow.break_object(values[999].oid);
 
     let snapshot = slow.snapshot(&[]);
-    let mut named = References { snapshot: &*snapshot, waiting: Vec::new(), wrong: Vec::new() };
+    let mut named = References { snapshot, waiting: Vec::new(), wrong: Vec::new() };
     slow.take_reads();
     for (n, at) in values.iter().enumerate() {
         named.add(root.oid(), if n == 10 { Kind::Node } else { Kind::Contents }, *at);
@@ -38,4 +38,51 @@ fn references_are_looked_at_many_a_call() {
     assert!(wrong[1].contains("commit object 0909") && wrong[1].ends_with("which is missing"));
     assert!(wrong[2].contains(&values[500].oid.to_string()) && wrong[2].ends_with("which is damaged"));
     assert!(wrong[3].contains(&values[999].oid.to_string()) && wrong[3].ends_with("which is damaged"));
+}
+
+/// A store of many segments, sound and damaged at many places, has the same report on any number of threads.
+#[test]
+fn a_report_is_the_same_on_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions::default().segment_bytes(16 << 10).background(false);
+    let repo = Repo::create(dir.path(), Native::new(), options).unwrap();
+    let (branch, info) = (repo.branch("main").unwrap(), Info::unsigned("m"));
+    let mut tree = repo.tree();
+    for n in 0..60 {
+        for entry in 0..40 {
+            let value = format!("{n} {entry} ").repeat(entry % 30);
+            tree.set(format!("{}/{}", entry % 7, n * entry), value.as_str()).unwrap();
+        }
+        branch.commit(&mut tree, &info).unwrap();
+    }
+    drop((tree, branch, repo));
+    let report = |threads: usize| {
+        let repo = AnyRepo::open(dir.path().to_str().unwrap()).unwrap();
+        let mut told = Vec::new();
+        let mut tell = |objects, bytes| told.push((objects, bytes));
+        let report = check_with(&repo, NonZero::new(threads).unwrap(), &mut tell).unwrap();
+        (format!("{report:?}"), report, told)
+    };
+    let (text, sound, told) = report(1);
+    assert!(sound.findings.is_empty() && sound.engine.segments > 20, "{text}");
+    assert_eq!(told.last().unwrap().0, sound.objects);
+    assert_eq!((report(2).0, report(5).0), (text.clone(), text));
+
+    let mut files: Vec<_> =
+        fs::read_dir(dir.path().join("segments")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "seg"));
+    files.sort();
+    for (index, file) in files.iter().enumerate().skip(1).step_by(3) {
+        let mut bytes = fs::read(file).unwrap();
+        let at = bytes.len() / 2 - index * 97;
+        bytes[at] ^= 0x10;
+        fs::write(file, bytes).unwrap();
+    }
+    fs::remove_file(&files[6]).unwrap();
+    let (text, damaged, _) = report(1);
+    assert!(damaged.findings.len() > 6 && !damaged.affected.is_empty(), "{text}");
+    assert!(damaged.findings.iter().any(|finding| finding.reason.contains("missing")), "{text}");
+    for threads in [2, 3, 8] {
+        assert_eq!(report(threads).0, text);
+    }
 }

@@ -1,5 +1,7 @@
 //! `cone check`: is everything as it was written?
 
+use std::num::NonZero;
+
 use bristlecone_any::check::{self, Finding, Report};
 use clap::Args;
 
@@ -22,16 +24,24 @@ Examples:
 Damage is named with file, offset, object and the refs that lead to it; exit code 1. Nothing is changed.
 In a Git repository every object is checked against its id, and all that refs and checked-out commits lead to
 must be there; what nothing leads to need not be complete. Index and reflogs are not looked at: `git fsck` does.")]
-pub(super) struct CheckArgs {}
+pub(super) struct CheckArgs {
+    /// How many threads check a store of the disk engine at most [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+}
 
-pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
+pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
     let report = match context.globals.open_repo(Access::Read)? {
         Ok(repo) => {
             let (done, mut progress) = (Done::default(), Progress::new("checked", None));
-            check::check(&repo, &mut |objects, bytes| {
+            let mut tell = |objects, bytes| {
                 done.set(objects, bytes);
                 progress.tick(&done);
-            })?
+            };
+            match args.threads {
+                Some(threads) => check::check_with(&repo, threads, &mut tell)?,
+                None => check::check(&repo, &mut tell)?,
+            }
         }
         Err(error) => Report::unopened(&error).ok_or(error)?,
     };

@@ -103,6 +103,11 @@ impl SearchStep {
 }
 
 impl SearchPlan {
+    /// Lets go of the memory that shows filters, until they are read again.
+    pub(super) fn forget_pages(&self) {
+        self.filters.iter().for_each(|filter| filter.1.forget_pages());
+    }
+
     /// Returns the bytes of memory that the filters take, and those that are mapped.
     pub(super) fn filter_bytes(&self) -> (u64, u64) {
         let filters = self.filters.iter().map(|filter| (filter.1.memory_bytes(), filter.1.mapped_bytes()));

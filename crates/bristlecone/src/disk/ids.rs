@@ -29,6 +29,11 @@ impl SegmentIds {
         self.index.memory_bytes() + instead.map_or(0, SealedIndex::memory_bytes)
     }
 
+    /// Lets go of the memory that shows the index's file, until it is read again.
+    pub(super) fn forget_pages(&self) {
+        self.index.forget_pages();
+    }
+
     /// Returns the bytes of indexes that are mapped.
     pub(super) fn mapped_bytes(&self) -> u64 {
         self.index.mapped_bytes()

@@ -231,6 +231,17 @@ impl DiskState {
         self.tables.current()
     }
 
+    /// Returns the table that reads go by now, and a location up to which it has all of the log.
+    pub(super) fn table_and_end(&self) -> (Arc<SegmentTable>, u64) {
+        loop {
+            let (table, end) = (self.table(), self.published.end());
+            // What is published later may be in segments that a later table alone has.
+            if Arc::ptr_eq(&table, &self.table()) {
+                return (table, end);
+            }
+        }
+    }
+
     /// Returns the store as it is read by a table.
     #[inline]
     pub(super) const fn view<'a>(&'a self, table: &'a SegmentTable) -> DiskView<'a> {

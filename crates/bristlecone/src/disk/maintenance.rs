@@ -10,7 +10,7 @@ use super::{
     segment::COLD,
     spare::{make_spare, segment_size},
 };
-use crate::sync::lock;
+use crate::sync::{lock, read_lock};
 
 /// After this many bytes of appends the worker looks at how much memory maps take, and whether what a collection emptied can go.
 const TRIM_EVERY: u64 = 512 << 10;
@@ -67,8 +67,15 @@ impl DiskState {
         // The file of a snapshot that was just let go, or the lock of a collection that was just ending, was in the way before.
         self.tell_readers();
         self.tidy();
-        let hand = self.trim_maps(background.trim_next.load(Relaxed));
-        background.trim_next.store(hand, Relaxed);
+        self.trim();
+    }
+
+    /// Releases pages of maps beyond the budget.
+    pub(super) fn trim(&self) {
+        if self.options.maps {
+            let next = &self.background.trim_next;
+            next.store(self.trim_maps(next.load(Relaxed)), Relaxed);
+        }
     }
 
     /// Releases pages of sealed segments, one segment after the other from `hand` on, while more memory shows
@@ -78,9 +85,10 @@ impl DiskState {
         let (table, tail) = (self.table(), (self.published.end() >> 32) as u32);
         let mut sealed = table.all_numbers();
         sealed.retain(|&number| number < tail || number >= COLD);
+        let is_beyond = || shown_file_bytes().is_some_and(|bytes| bytes > budget);
         for _ in &sealed {
-            if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
-                break;
+            if !is_beyond() {
+                return hand;
             }
             // The lowest one follows on the highest.
             let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
@@ -88,6 +96,9 @@ impl DiskState {
                 segment.forget_pages();
             }
             hand = number + 1;
+        }
+        if let Some(plan) = read_lock(&table.plan).as_ref().filter(|_| is_beyond()) {
+            plan.forget_pages();
         }
         hand
     }

@@ -141,6 +141,13 @@ impl IndexBytes {
         if let Self::Map(map) = self { map.len() as u64 } else { 0 }
     }
 
+    /// Lets go of the memory that shows the file, until it is read again.
+    pub(super) fn forget_pages(&self) {
+        if let Self::Map(map) = self {
+            map.forget();
+        }
+    }
+
     /// Returns all bytes, if they are in memory.
     fn map_or_owned(&self) -> Option<&[u8]> {
         match self {
@@ -265,6 +272,11 @@ impl SealedIndex {
     pub(super) fn memory_bytes(&self) -> u64 {
         let fences = if let Layout::Blocks(blocks) = &self.layout { blocks.memory_bytes() } else { 0 };
         fences + self.bytes.memory_bytes()
+    }
+
+    /// As [`IndexBytes::forget_pages`].
+    pub(super) fn forget_pages(&self) {
+        self.bytes.forget_pages();
     }
 
     /// Returns the bytes of the index that are mapped.

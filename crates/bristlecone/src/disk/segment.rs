@@ -242,11 +242,14 @@ impl Segment {
         }
     }
 
-    /// Lets go of the memory that shows the segment, and of that which remembers what of it was found right, until it
+    /// Lets go of the memory that shows the segment and its index, and of that which remembers what of it was found right, until it
     /// is read again.
     pub(super) fn forget_pages(&self) {
         if let Some(map) = &self.map {
             map.forget();
+        }
+        if let Some(ids) = self.ids.get() {
+            ids.forget_pages();
         }
         self.verified.forget();
     }

@@ -8,7 +8,7 @@ use super::{files::segment_name, log::DiskState, read::Probe, segment::Segment, 
 use crate::Error;
 
 /// What can be read by a table: what it finds may be borrowed as long as that is held.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct DiskView<'a> {
     pub(super) state: &'a DiskState,
     pub(super) table: &'a SegmentTable,

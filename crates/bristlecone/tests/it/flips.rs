@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
@@ -14,8 +15,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Durability, Error, ObjRef, Oid, RefTarget,
-    disk::{DiskBackend, DiskOptions},
+    Backend, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefTarget,
+    disk::{CheckSummary, DiskBackend, DiskOptions, ObjectPart},
 };
 use bristlecone_testkit::{
     crash::{CrashRun, CrashStep, RefValues, Workload},
@@ -128,8 +129,7 @@ impl Judge {
             return Err(format!("the refs are neither the last nor those before: {state:?}"));
         }
         refused |= self.read_all(&backend, &state)?;
-        let mut damages = Vec::new();
-        let checked = backend.check(&mut |damage| damages.push(damage));
+        let (checked, damages) = check(&backend)?;
         let reported = match &checked {
             Ok(summary) => !damages.is_empty() || summary.torn_tail.is_some(),
             Err(error) => is_named(error).map(|()| true)?,
@@ -184,17 +184,21 @@ impl Judge {
                 }
             }
         }
-        let mut wrong = None;
+        let (mut wrong, mut met, mut damages) = (None, Vec::new(), Vec::new());
         let walked = backend.each_object(
             &mut |oid, object| {
+                met.push(object.location());
                 match self.run.samples.get(&oid) {
                     Some(sample) => wrong = wrong.take().or(sample.mismatch(object)),
                     None => wrong = Some(format!("the walk meets {oid}, which was never written")),
                 }
                 Ok(())
             },
-            &mut |_| {},
+            &mut |damage| damages.push(damage),
         );
+        if walked.is_ok() && walk_by_threads(backend).map_err(|error| error.to_string())? != (met, damages) {
+            return Err("a walk by three threads meets something else".to_owned());
+        }
         if let Err(error) = walked {
             is_named(&error)?;
             refused = true;
@@ -267,6 +271,48 @@ fn place(disk: &SimStorage, mut index: u64) -> (String, u64) {
         index -= bytes;
     }
     panic!("the store has no such byte");
+}
+
+/// Checks a store on one thread and on three, which give the same report.
+fn check(backend: &DiskBackend) -> Result<(Result<CheckSummary, Error>, Vec<Damage>), String> {
+    let check_with = |threads| {
+        let mut damages = Vec::new();
+        let checked = backend.check_with(NonZero::new(threads).unwrap(), &mut |damage| damages.push(damage));
+        (checked.as_ref().map_err(Error::to_string).cloned(), damages.clone(), (checked, damages))
+    };
+    let mut one = check_with(1);
+    // A thread may mend an index in between.
+    for _ in 0..5 {
+        let three = check_with(3);
+        if (&one.0, &one.1) == (&three.0, &three.1) {
+            return Ok(one.2);
+        }
+        one = check_with(1);
+        if (&one.0, &one.1) == (&three.0, &three.1) {
+            return Ok(one.2);
+        }
+    }
+    Err(format!("three threads report something else than one: {one:?}"))
+}
+
+/// Returns the places of all objects, in the order of the parts, and what is damaged.
+fn walk_by_threads(backend: &DiskBackend) -> Result<(Vec<Location>, Vec<Damage>), Error> {
+    let (mut met, mut damages) = (Vec::new(), Vec::new());
+    let walk_part = |part: &ObjectPart<'_>| {
+        let (mut met, mut damages) = (Vec::new(), Vec::new());
+        let mut each = |_, object: &Object<'_>| {
+            met.push(object.location());
+            Ok(())
+        };
+        part.each_object(&mut each, &mut |damage| damages.push(damage))?;
+        Ok((met, damages))
+    };
+    backend.objects()?.each_part(NonZero::new(3).unwrap(), &walk_part, &mut |of_part: (Vec<_>, Vec<_>)| {
+        met.extend(of_part.0);
+        damages.extend(of_part.1);
+        Ok(())
+    })?;
+    Ok((met, damages))
 }
 
 #[test]

@@ -150,6 +150,11 @@ impl Filter {
         self.bytes.memory_bytes() + (self.members.len() * size_of::<Member>()) as u64
     }
 
+    /// As [`IndexBytes::forget_pages`].
+    pub(super) fn forget_pages(&self) {
+        self.bytes.forget_pages();
+    }
+
     /// Returns the bytes of it that are mapped.
     pub(super) fn mapped_bytes(&self) -> u64 {
         self.bytes.mapped_bytes()
