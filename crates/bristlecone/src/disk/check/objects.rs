@@ -20,6 +20,9 @@ use crate::{
     },
 };
 
+/// After so many objects of a part maps are held to their budget.
+const TRIM_EVERY: u32 = 256;
+
 /// The objects that a store had at a time, in parts that threads can go through beside each other.
 ///
 /// ```
@@ -139,6 +142,15 @@ impl ObjectPart<'_> {
     ) -> Result<(), Error> {
         let view = self.view;
         let last = (self.end >> 32) as u32;
+        let mut given = 0_u32;
+        let each = &mut |oid, object: &Object<'_>| {
+            given += 1;
+            // Who is given objects reads others, all over the store.
+            if given.is_multiple_of(TRIM_EVERY) {
+                view.trim();
+            }
+            each(oid, object)
+        };
         match self.part {
             Part::Segment(number) => match view.segment(*number)? {
                 Some(segment) if *number >= COLD => view.cold_objects(segment, each, damage),
