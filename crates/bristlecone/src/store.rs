@@ -76,6 +76,11 @@ impl<F: Format> StoreBase<F> {
         })
     }
 
+    /// Returns the number by which hints of this store are told from others.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Returns a reference to a commit, without a hint of another store.
     pub(crate) const fn commit_ref(&self, id: CommitId) -> ObjRef {
         id.in_store(self.number)

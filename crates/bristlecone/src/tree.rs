@@ -17,6 +17,7 @@ use self::{
     in_flight::{CommitTicket, InFlight},
     lookup::Binding,
     patch::{ActiveDir, DirRef, NewLeaf, Patch, PatchBase, PatchEdit},
+    remembered::Remembered,
 };
 use crate::{
     Error, NewValue, Result, Snapshot, StoredValue,
@@ -38,6 +39,7 @@ mod patch;
 mod plain;
 mod prune;
 mod reader;
+mod remembered;
 mod step_diff;
 mod steps;
 mod walk;
@@ -157,7 +159,15 @@ impl<F: Format> Tree<F> {
             if parent.is_empty() {
                 return self.find_stored(base, step);
             }
+            let store = self.store.number();
+            let remembered = remembered::find(store, &base.oid, parent);
+            if let Remembered::Is(dir) = &remembered {
+                return self.find_stored(dir, step);
+            }
             let Some(dir) = self.store.format.descend(&*self.store, base, parent)? else { return Ok(None) };
+            if let Remembered::Again = remembered {
+                remembered::note(store, &base.oid, parent, &dir);
+            }
             return self.find_stored(&dir, step);
         }
         let Some(dir) = self.walk_in_flight(parent)? else { return Ok(None) };

@@ -3,6 +3,7 @@
 use std::{cell::Cell, thread};
 
 use bristlecone::{DiskOptions, Durability, Error, Info, Native, Repo};
+use bristlecone_testkit::generate::Rng;
 
 fn info(durability: Durability) -> Info {
     Info::unsigned("an edit").durability(durability)
@@ -107,4 +108,58 @@ fn paths_are_text_or_steps_and_values_are_what_callers_have() -> Result<(), Erro
     assert_eq!(tree.get(["a", "b"])?.as_deref(), Some(&[4][..]));
     assert!(matches!(tree.get(["a/b"]), Err(Error::Path(_))));
     Ok(())
+}
+
+/// What a thread remembers of its last directory is never taken for another one: of another root, of another store, or with a
+/// path that ends like it.
+#[test]
+fn lookups_in_one_directory_after_another_answer_for_the_right_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let repos = [Repo::memory(), Repo::create(dir.path(), Native::new(), DiskOptions::default()).unwrap()];
+    let long = "x".repeat(119);
+    let dirs =
+        ["a", "b", "one/directory", "two/directory", "one/directorx", "a/b/c/d/e/f/g", &long, &format!("{long}yz")];
+    let value = |version: usize, place: usize, dir: usize, name: usize| format!("{version} {place} {dir} {name}");
+    let trees: Vec<_> = (0..6_usize)
+        .map(|index| {
+            let (place, version) = (index % 2, index / 2);
+            let mut tree = repos[place].tree();
+            for (at, dir) in dirs.iter().enumerate() {
+                // Each version lacks a directory that the others have.
+                for name in (0..3).filter(|_| at != version) {
+                    tree.set(format!("{dir}/{name}"), value(version, place, at, name).as_str()).unwrap();
+                }
+            }
+            let head = repos[place].branch(&format!("{version}")).unwrap();
+            head.commit(&mut tree, &Info::unsigned("m")).unwrap();
+            (place, version, head.tree().unwrap())
+        })
+        .collect();
+    let mut rng = Rng::new(11);
+    let (mut tree, mut at) = (0, 0);
+    for _ in 0..60_000 {
+        // Runs in one directory of one tree, and of others in between.
+        if rng.below(4) == 0 {
+            tree = rng.below(trees.len() as u64) as usize;
+        }
+        if rng.below(4) == 0 {
+            at = rng.below(dirs.len() as u64) as usize;
+        }
+        let (place, version, tree) = &trees[tree];
+        let name = rng.below(4) as usize;
+        let wanted = (at != *version && name < 3).then(|| value(*version, *place, at, name).into_bytes());
+        let found = tree.get(format!("{}/{name}", dirs[at])).unwrap();
+        assert_eq!(found.as_deref(), wanted.as_deref(), "{version} {place} {} {name}", dirs[at]);
+    }
+    // An edit is seen at once, and what was read before stands in the tree without it.
+    let mut edited = trees[0].2.clone();
+    for _ in 0..4 {
+        assert!(trees[0].2.get("b/0").unwrap().is_some() && edited.get("b/0").unwrap().is_some());
+    }
+    edited.remove("b/0").unwrap();
+    assert!(trees[0].2.get("b/0").unwrap().is_some() && edited.get("b/0").unwrap().is_none());
+    edited.write().unwrap();
+    for _ in 0..4 {
+        assert!(trees[0].2.get("b/0").unwrap().is_some() && edited.get("b/0").unwrap().is_none());
+    }
 }
