@@ -2,6 +2,11 @@
 //!
 //! [`Rng`] is SplitMix64, small enough to be read at a glance. It is no source of secrets.
 
+use std::{
+    process,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
 mod edits;
 
 pub use edits::{Edit, Shape, Universe, VALUE_SIZES, value};
@@ -20,6 +25,17 @@ impl Rng {
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
+    }
+
+    /// Returns a generator that is another one in each process, also in one that has the number of an earlier process: ids that
+    /// are made of it do not come again.
+    ///
+    /// # Panics
+    /// Where the clock stands before 1970.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock stands after 1970");
+        Self::stream(now.as_nanos() as u64, u64::from(process::id()))
     }
 
     /// Returns the generator for one of many independent streams of a seed.

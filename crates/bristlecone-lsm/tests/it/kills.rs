@@ -26,7 +26,7 @@ const DIR: &str = "BRISTLECONE_TEST_LSM_DIR";
 fn child_that_commits_for_ever() {
     let dir = std::env::var(DIR).expect("another test starts this one");
     let backend = LsmBackend::open(Path::new(&dir), tiny(), false).expect("the store opens");
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     loop {
         let durability = *rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
         let number = commit(&backend, durability).expect("a commit");

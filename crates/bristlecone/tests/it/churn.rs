@@ -77,7 +77,7 @@ fn info(rng: &mut Rng) -> Info {
 
 /// Commits until killed; collects without being asked, and now and then at once, and moves another branch to and fro.
 pub(crate) fn write_for_ever(dir: &Path) {
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     let repo = open(dir, false);
     let branch = repo.branch("main").expect("a branch");
     loop {
@@ -130,7 +130,7 @@ fn side(repo: &Repo, rng: &mut Rng) -> Result<()> {
 
 /// Reads until killed, and holds some trees for a while; every other opening is read-only.
 pub(crate) fn read_for_ever(dir: &Path) {
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     let mut last = 0;
     loop {
         let repo = open(dir, rng.below(2) == 0);
@@ -185,7 +185,7 @@ fn a_store_that_collects_by_itself_survives_kills_of_whoever_writes_reads_and_co
     drop(DiskBackend::create(storage, format_tag(), options()).unwrap());
     open(dir.path(), false).set_retention(&format!("last {KEPT} refs/heads/*\n").parse().unwrap()).unwrap();
     let lines = Lines::default();
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     for (writers, readers, kills) in [(1, 1, 60), (2, 2, 80), (3, 1, 60)] {
         kill_some(dir.path(), &lines, writers, readers, kills, &mut rng);
         check_store(dir.path(), &lines);

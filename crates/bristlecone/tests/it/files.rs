@@ -362,7 +362,7 @@ fn a_folder_copied_while_it_is_written_is_some_state_or_names_its_damage() {
     let dir = outer.path().join("place");
     drop(DiskBackend::create(Arc::new(RealStorage::new(&dir)), format_tag(), options.clone()).unwrap());
     let stop = AtomicBool::new(false);
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     let (mut sound, mut damaged, mut copies) = (0, 0, Vec::new());
     let written = std::thread::scope(|scope| {
         let writer = scope.spawn(|| write_until(&dir, options.clone(), &stop));

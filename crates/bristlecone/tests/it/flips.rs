@@ -196,7 +196,10 @@ impl Judge {
             },
             &mut |damage| damages.push(damage),
         );
-        if walked.is_ok() && walk_by_threads(backend).map_err(|error| error.to_string())? != (met, damages) {
+        if walked.is_ok()
+            && is_turn_of_threads()
+            && walk_by_threads(backend).map_err(|error| error.to_string())? != (met, damages)
+        {
             return Err("a walk by three threads meets something else".to_owned());
         }
         if let Err(error) = walked {
@@ -273,7 +276,7 @@ fn place(disk: &SimStorage, mut index: u64) -> (String, u64) {
     panic!("the store has no such byte");
 }
 
-/// Checks a store on one thread and on three, which give the same report.
+/// Checks a store on one thread, and every few times on three, which give the same report.
 fn check(backend: &DiskBackend) -> Result<(Result<CheckSummary, Error>, Vec<Damage>), String> {
     let check_with = |threads| {
         let mut damages = Vec::new();
@@ -281,6 +284,9 @@ fn check(backend: &DiskBackend) -> Result<(Result<CheckSummary, Error>, Vec<Dama
         (checked.as_ref().map_err(Error::to_string).cloned(), damages.clone(), (checked, damages))
     };
     let mut one = check_with(1);
+    if !is_turn_of_threads() {
+        return Ok(one.2);
+    }
     // A thread may mend an index in between.
     for _ in 0..5 {
         let three = check_with(3);
@@ -293,6 +299,12 @@ fn check(backend: &DiskBackend) -> Result<(Result<CheckSummary, Error>, Vec<Dama
         }
     }
     Err(format!("three threads report something else than one: {one:?}"))
+}
+
+/// Whether a look at a store compares threads: starting them takes longer than the look.
+fn is_turn_of_threads() -> bool {
+    static LOOKS: AtomicUsize = AtomicUsize::new(0);
+    LOOKS.fetch_add(1, Relaxed).is_multiple_of(15)
 }
 
 /// Returns the places of all objects, in the order of the parts, and what is damaged.

@@ -151,7 +151,7 @@ fn collect(backend: &dyn Backend, partial: bool) {
 /// Raises the counter until killed; `collects`: and drops garbage in between.
 fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>, collects: bool) {
     let backend = open(dir, lie).expect("the store opens");
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     loop {
         if collects && rng.below(8) == 0 {
             collect(&*backend, rng.below(2) == 0);
@@ -353,7 +353,7 @@ fn check_history(dir: &Path, lines: &Lines) -> (u64, usize) {
 fn killed_writers_lose_nothing_and_readers_see_whole_commits() {
     let dir = create();
     let lines = Lines::default();
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     for (writers, readers, kills) in [(1, 1, 40), (2, 2, 50), (4, 4, 60), (4, 1, 30), (1, 4, 20)] {
         let plan = Plan { role: "writer", writers, readers, kills };
         kill_writers(dir.path(), &lines, plan, &mut rng);
@@ -366,7 +366,7 @@ fn killed_writers_lose_nothing_and_readers_see_whole_commits() {
 fn killed_collectors_lose_nothing_and_readers_see_whole_commits() {
     let dir = create();
     let lines = Lines::default();
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     for (writers, readers, kills) in [(1, 1, 60), (2, 2, 60), (3, 2, 50), (2, 4, 30)] {
         let plan = Plan { role: "collector", writers, readers, kills };
         kill_writers(dir.path(), &lines, plan, &mut rng);
@@ -398,7 +398,7 @@ fn killed_writers_of_files_lose_nothing_and_readers_see_whole_commits() {
         drop(FsBackend::create(storage, format_tag(), FsOptions::default()).unwrap());
     });
     let lines = Lines::default();
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::of_this_process();
     for (writers, readers, kills) in [(1, 1, 70), (2, 2, 70), (4, 1, 60)] {
         let plan = Plan { role: "writer", writers, readers, kills };
         kill_writers(dir.path(), &lines, plan, &mut rng);

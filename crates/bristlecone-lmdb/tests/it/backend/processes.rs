@@ -1,6 +1,6 @@
 //! Processes share a store; some are killed, some fork.
 
-use std::{io::Read, path::Path, process, time::Duration};
+use std::{io::Read, path::Path, time::Duration};
 
 use bristlecone::{Backend, Batch, Durability, Error, Kind, Object, Oid, Roots, Sink, SweepLimits};
 use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
@@ -18,7 +18,7 @@ fn options() -> LmdbOptions {
 
 pub(super) fn count_for_ever(dir: &Path) {
     let backend = open(dir, &options());
-    let mut rng = Rng::new(u64::from(process::id()));
+    let mut rng = Rng::of_this_process();
     let mut count = read_count(&backend, 0);
     loop {
         let durability = *rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
