@@ -168,7 +168,7 @@ impl StoreState {
     /// Whether the store still needs the segment of this number where something reads by this state: it is the state's, or it
     /// came later.
     pub(super) fn needs(&self, number: u32) -> bool {
-        if number <= COLD {
+        if number < COLD {
             return number >= self.base;
         }
         self.cold(number).is_some() || self.cold.last().is_none_or(|last| number > last.number)

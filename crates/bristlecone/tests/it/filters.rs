@@ -10,7 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Oid, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Oid, RefMove, RefTarget, Roots, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -206,4 +206,77 @@ fn what_is_damaged_after_its_filter_was_made_is_never_absent() {
         let read = reader.read(&oid(number).into());
         assert!(matches!(read, Ok(Some(_)) | Err(Error::Corrupt { .. })), "object {number}: {read:?}");
     }
+}
+
+/// Drops all but some objects: of the log alone, or of cold segments too.
+fn keep(backend: &DiskBackend, numbers: Range<u64>, partial: bool) {
+    let oids: Vec<Oid> = numbers.map(oid).collect();
+    let limits = SweepLimits::default().partial(partial);
+    backend.sweep(&Roots::new(&oids, &|_, _, _| Ok(())), &limits).unwrap();
+}
+
+fn cold_filters(dir: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir.join("segments")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "cflt")).collect();
+    paths.sort();
+    paths
+}
+
+/// So many collections leave a cold segment each: two runs of 16 are complete.
+const COLLECTIONS: u64 = 33;
+
+#[test]
+fn cold_segments_have_filters_which_are_theirs_and_go_with_them() {
+    // Stores whose cold segments have the same numbers and other objects: of each 20 objects, 15 are kept.
+    let kept = |from: u64| (0..COLLECTIONS).flat_map(move |part| from + part * 20..from + part * 20 + 15);
+    let expect = |backend: &DiskBackend, from: u64, what: &str| {
+        for number in from..from + COLLECTIONS * 20 {
+            let there = kept(from).any(|kept| kept == number);
+            let found = backend.read(&oid(number).into()).unwrap();
+            assert_eq!(found.is_some(), there, "{what}: object {number}");
+            assert!(found.is_none_or(|object| object.body() == [number as u8; 300]), "{what}: object {number}");
+        }
+    };
+    let stores = [0, 10_000].map(|from| {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = DiskBackend::create(Arc::new(RealStorage::new(dir.path())), format_tag(), options()).unwrap();
+        for part in 0..COLLECTIONS {
+            append_all(&backend, from + part * 20..from + part * 20 + 20);
+            // The ref stands elsewhere, so that it keeps none of these.
+            append_all(&backend, 50_000 + part..50_001 + part);
+            keep(&backend, from + part * 20..from + part * 20 + 15, true);
+        }
+        expect(&backend, from, "a writer");
+        assert_eq!(cold_filters(dir.path()).len(), 2);
+        drop(backend);
+        expect(&open(dir.path(), true, options()), from, "a reader");
+        dir
+    });
+    let [one, other] = &stores;
+    let own: Vec<Vec<u8>> = cold_filters(one.path()).iter().map(|path| fs::read(path).unwrap()).collect();
+    for (path, theirs) in cold_filters(one.path()).iter().zip(cold_filters(other.path())) {
+        assert_eq!(path.file_name(), theirs.file_name());
+        fs::copy(theirs, path).unwrap();
+    }
+    for read_only in [true, false, true] {
+        expect(&open(one.path(), read_only, options()), 0, "filters of another store");
+    }
+    let again: Vec<Vec<u8>> = cold_filters(one.path()).iter().map(|path| fs::read(path).unwrap()).collect();
+    assert!(again == own, "a writer makes filters of its own segments");
+
+    // What a collection leaves of cold segments is found, and a run that nothing is left of has no filter.
+    let backend = open(one.path(), false, options());
+    for _ in 0..3 {
+        keep(&backend, 600..610, false);
+        append_all(&backend, 60_000..60_100);
+    }
+    drop(backend);
+    let backend = open(one.path(), false, options());
+    keep(&backend, 600..610, false);
+    for number in 0..COLLECTIONS * 20 {
+        let found = backend.read(&oid(number).into()).unwrap();
+        assert_eq!(found.is_some(), (600..610).contains(&number), "object {number}");
+    }
+    let names: Vec<_> = fs::read_dir(one.path().join("segments")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(cold_filters(one.path()).is_empty(), "{names:?}");
 }
