@@ -154,18 +154,23 @@ fn a_damaged_filter_hides_nothing_and_is_made_anew() {
     }
 }
 
-#[test]
-fn a_filter_of_another_history_is_not_believed() {
-    let (one, other) = (store(OBJECTS), tempfile::tempdir().unwrap());
-    fs::create_dir(other.path().join("segments")).unwrap();
-    fs::create_dir(other.path().join("derived")).unwrap();
-    // The same store up to a point, and other objects from there on.
-    let early = store(60);
-    for from in [early.path().to_owned(), early.path().join("segments")] {
+/// Returns a store that begins as this one.
+fn copy(early: &Path) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("segments")).unwrap();
+    fs::create_dir(dir.path().join("derived")).unwrap();
+    for from in [early.to_owned(), early.join("segments")] {
         for entry in fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
-            fs::copy(&entry, other.path().join(entry.strip_prefix(early.path()).unwrap())).unwrap();
+            fs::copy(&entry, dir.path().join(entry.strip_prefix(early).unwrap())).unwrap();
         }
     }
+    dir
+}
+
+#[test]
+fn a_filter_of_another_history_is_not_believed() {
+    // The same store up to a point, and other objects from there on.
+    let (one, other) = (store(OBJECTS), copy(store(60).path()));
     let writer = open(other.path(), false, options());
     append_all(&writer, 5_000..5_000 + OBJECTS);
     writer.read(&oid(NEVER.start).into()).unwrap();
@@ -175,6 +180,30 @@ fn a_filter_of_another_history_is_not_believed() {
     }
     assert_eq!(filters(one.path()).len(), 2);
     expect_all(&open(one.path(), true, options()), OBJECTS, "filters of another store");
+}
+
+#[test]
+fn no_filter_is_made_over_a_segment_of_another_history() {
+    let early = store(60);
+    let [one, other] = [60..OBJECTS, 5_000..5_000 + OBJECTS].map(|numbers| {
+        let dir = copy(early.path());
+        let writer = open(dir.path(), false, options());
+        append_all(&writer, numbers);
+        drop(writer);
+        dir
+    });
+    let (segment, own) = ("segments/00000020.seg", one.path().join("segments/00000020.seg"));
+    let sound = fs::read(&own).unwrap();
+    fs::copy(other.path().join(segment), &own).unwrap();
+    // It is whole by itself, so it gets an index of its own; the others do not go on from it.
+    let writer = open(one.path(), false, options());
+    for number in NEVER {
+        let _ = writer.read(&oid(number).into());
+    }
+    drop(writer);
+    assert_eq!(names(one.path()), ["00000000-16.flt"]);
+    fs::write(&own, sound).unwrap();
+    expect_all(&open(one.path(), true, options()), OBJECTS, "the segment is back");
 }
 
 #[test]
