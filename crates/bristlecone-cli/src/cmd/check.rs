@@ -26,8 +26,8 @@ In a Git repository every object is checked against its id, and all that refs an
 must be there; what nothing leads to need not be complete. Index and reflogs are not looked at: `git fsck` does.")]
 pub(super) struct CheckArgs {
     /// How many threads check a store of the disk engine at most [default: as many as there are processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
 }
 
 pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
                 done.set(objects, bytes);
                 progress.tick(&done);
             };
-            match args.threads {
+            match args.threads.and_then(|threads| NonZero::new(usize::from(threads))) {
                 Some(threads) => check::check_with(&repo, threads, &mut tell)?,
                 None => check::check(&repo, &mut tell)?,
             }
