@@ -291,6 +291,10 @@ impl Format for AnyFormat {
         with_format!(self, format => format.update(source, sink, base, changes))
     }
 
+    fn divides_dirs(&self) -> bool {
+        with_format!(self, format => format.divides_dirs())
+    }
+
     fn read_for_update<S: Source>(
         &self,
         source: &S,

@@ -187,6 +187,12 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>, S::Error>;
 
+    /// Whether a wide directory is many objects, of which an update writes those that it changes: then many changes of one
+    /// directory may be made in several updates.
+    fn divides_dirs(&self) -> bool {
+        false
+    }
+
     /// Reads what an update reads for a change of this step alone, so that it can be read ahead ([`Task`]): what other
     /// changes make necessary besides is left out, and nothing depends on it. `removes`: the change leaves nothing there.
     ///

@@ -110,6 +110,19 @@ impl<F: Format> Repo<F> {
         Signature::new(self.identity(), now)
     }
 
+    /// Sets about how many bytes of memory the pending edits of one tree may take, for all trees of this repository and its
+    /// clones. Unless it is set, that is 384 MiB, or all there is where the backend keeps objects in memory anyway.
+    ///
+    /// Where edits take more, the tree writes their objects, to which no ref leads, and goes on from there. A commit writes
+    /// the objects of large edits in parts of a thirty-second of that, so that it needs little memory besides. The root is
+    /// the same.
+    ///
+    /// Pieces of directories that edits reach again after that are written again, and what they replace stays in the store
+    /// until a collection: who adds many entries in the order of their paths writes little twice.
+    pub fn set_pending_max(&self, bytes: usize) {
+        self.shared.set_pending_max(bytes);
+    }
+
     /// Returns the backend.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {

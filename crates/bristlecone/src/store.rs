@@ -6,7 +6,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -15,6 +15,7 @@ use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef
 use crate::{
     Backend, Batch, Durability, Error, Result, Snapshot,
     repo::{Collector, StoredGraph, Upkeep},
+    tree::PENDING_BYTES_MAX,
 };
 
 /// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
@@ -38,6 +39,8 @@ pub(crate) struct StoreBase<F> {
     pub(crate) graph: Arc<StoredGraph>,
     /// What copies found sound, for the next one.
     checked: Mutex<Checked>,
+    /// The most bytes of memory that pending edits of a tree may take.
+    pending_max: AtomicUsize,
 }
 
 impl<F: Format> StoreBase<F> {
@@ -53,7 +56,10 @@ impl<F: Format> StoreBase<F> {
 
     /// Returns the same store for another thread.
     pub(crate) fn beside(&self) -> Arc<Self> {
-        Self::numbered(self.format.clone(), self.backend.clone(), self.empty, self.partial, self.graph.clone())
+        let beside =
+            Self::numbered(self.format.clone(), self.backend.clone(), self.empty, self.partial, self.graph.clone());
+        beside.set_pending_max(self.pending_max());
+        beside
     }
 
     fn numbered(
@@ -63,6 +69,7 @@ impl<F: Format> StoreBase<F> {
         partial: bool,
         graph: Arc<StoredGraph>,
     ) -> Arc<Self> {
+        let pending_max = if backend.capabilities().persistent { PENDING_BYTES_MAX } else { usize::MAX };
         Arc::new(Self {
             upkeep: Upkeep::default(),
             collector: Collector::default(),
@@ -73,7 +80,18 @@ impl<F: Format> StoreBase<F> {
             partial,
             graph,
             checked: Mutex::default(),
+            pending_max: AtomicUsize::new(pending_max),
         })
+    }
+
+    /// Returns how many bytes of memory pending edits of a tree may take.
+    #[inline]
+    pub(crate) fn pending_max(&self) -> usize {
+        self.pending_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_pending_max(&self, bytes: usize) {
+        self.pending_max.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the number by which hints of this store are told from others.

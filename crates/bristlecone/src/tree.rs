@@ -2,8 +2,8 @@
 //!
 //! A tree is a root (an object of the store, or nothing) and a patch: the edits since, as a tree of sorted
 //! maps of its own. Lookups go through the patch into the stored objects and load what they pass; edits
-//! touch the patch alone, without hashing and without I/O. Committing merges the patch into the objects,
-//! directory by directory from the leaves up.
+//! touch the patch alone, without hashing and without I/O, until it takes more memory than it may. Committing merges
+//! the patch into the objects, directory by directory from the leaves up; a large one in parts.
 //!
 //! Trees are values: cloning one shares the patch until either is edited.
 
@@ -35,6 +35,7 @@ mod in_flight;
 mod list;
 mod listing;
 mod lookup;
+mod parts;
 mod patch;
 mod plain;
 mod prune;
@@ -49,6 +50,7 @@ pub use diff::{Difference, Differences};
 pub use entry::DirEntry;
 pub use list::Entries;
 pub use listing::Listing;
+pub(crate) use parts::PENDING_BYTES_MAX;
 pub(crate) use patch::StepEdit;
 pub use plain::{PlainTree, TreeStats};
 pub use reader::Reader;
@@ -89,6 +91,8 @@ pub struct Tree<F: Format = Native> {
     // An upper bound for the steps of the longest path in the base.
     levels: u16,
     patch: Option<Arc<Patch>>,
+    // About the memory that the edits take, or more.
+    pending: usize,
     // The directory edited last, detached from the patch so that a run of edits in it does not walk the path again.
     // `PatchEdit::Detached` stands where it belongs.
     active: Option<Box<ActiveDir>>,
@@ -110,6 +114,7 @@ impl<F: Format> Clone for Tree<F> {
             base: self.base,
             levels: self.levels,
             patch: self.patch.clone(),
+            pending: self.pending,
             active: self.active.clone(),
             prewritten: self.prewritten.clone(),
             origin: self.origin,
@@ -129,6 +134,7 @@ impl<F: Format> Tree<F> {
             levels: if base.is_some() { STORED_LEVELS } else { 0 },
             base,
             patch: None,
+            pending: 0,
             active: None,
             prewritten: None,
             origin: None,
@@ -290,6 +296,7 @@ impl<F: Format> Tree<F> {
             base: dir.base.and_then(|at| self.store.unless_empty(at)),
             levels: self.levels_most().saturating_sub(1),
             patch,
+            pending: self.pending,
             active: None,
             prewritten: self.prewritten.clone(),
             origin: None,
@@ -305,14 +312,14 @@ impl<F: Format> Tree<F> {
     /// see [`Tree::replace`]. Whether one is stored there is found out by the commit, without reading more than it does
     /// anyway.
     ///
-    /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit. A value
-    /// has at most 2 GiB.
+    /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit, and so are all where
+    /// edits take more memory than they may ([`crate::Repo::set_pending_max`]). A value has at most 2 GiB.
     ///
     /// `tree.set(p, v)?; tree.get(p)? == Some(v)`; other paths are unchanged, but a value above `p`.
     ///
     /// # Errors
     /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`]; those of the backend for large
-    /// values. [`Error::IsDirectory`] here for a directory with pending edits; for another one wherever the edits are
+    /// values, and where pending edits are written: what is set is not set then. [`Error::IsDirectory`] here for a directory with pending edits; for another one wherever the edits are
     /// hashed, as by [`Tree::root`], [`Tree::write`] and commits: the tree keeps its edits, and goes on once the path is
     /// replaced.
     pub fn set<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
@@ -338,8 +345,9 @@ impl<F: Format> Tree<F> {
         self.edit(&*path.as_path()?, PatchEdit::Over(leaf))
     }
 
-    /// Adds many values in one call; the last one counts where a path comes twice. Nothing is hashed or written
-    /// before the commit, which touches each piece of a directory once, so the order does not matter.
+    /// Adds many values in one call; the last one counts where a path comes twice. Unless they take more memory than edits
+    /// may ([`crate::Repo::set_pending_max`]), nothing is hashed or written before the commit, which touches each piece of a
+    /// directory once, so the order does not matter.
     ///
     /// ```
     /// # use bristlecone::Repo;
@@ -406,7 +414,7 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         if path.is_root() {
             (self.base, self.patch, self.active) = (None, None, None);
-            self.levels = 0;
+            (self.levels, self.pending) = (0, 0);
             self.in_flight.clear();
             return Ok(());
         }
@@ -445,12 +453,13 @@ impl<F: Format> Tree<F> {
         }
         if path.is_root() {
             (self.base, self.patch, self.active) = (base, patch, None);
-            self.levels = levels;
+            (self.levels, self.pending) = (levels, tree.pending);
             self.in_flight.clear();
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
         Arc::make_mut(&mut patch).levels = levels;
+        self.count_pending(tree.pending)?;
         self.edit(&path, PatchEdit::Dir(patch))
     }
 

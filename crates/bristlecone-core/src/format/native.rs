@@ -223,6 +223,10 @@ impl Format for Native {
         update::update(self, source, sink, base, changes)
     }
 
+    fn divides_dirs(&self) -> bool {
+        true
+    }
+
     fn read_for_update<S: Source>(
         &self,
         source: &S,

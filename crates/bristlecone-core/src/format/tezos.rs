@@ -291,6 +291,10 @@ impl Format for Tezos {
         update::update(self, source, sink, base, changes)
     }
 
+    fn divides_dirs(&self) -> bool {
+        true
+    }
+
     fn read_for_update<S: Source>(
         &self,
         source: &S,

@@ -140,7 +140,8 @@ impl<F: Format> Repo<F> {
         )
     }
 
-    /// Encodes and hashes a commit of `tree`; nothing is written, and the tree keeps its edits.
+    /// Encodes and hashes a commit of `tree`, which keeps its edits. Nothing that leads to it is written; of many edits, the
+    /// objects of most are ([`Repo::set_pending_max`]).
     ///
     /// # Errors
     /// As [`Repo::commit_tree`].
@@ -148,7 +149,7 @@ impl<F: Format> Repo<F> {
         let _writing = tree.writing();
         let store = &tree.store;
         let mut sink = store.sink();
-        let root = tree.flush_into(&mut sink)?;
+        let root = tree.flush_writing(&mut sink)?;
         parents.iter().for_each(|&parent| sink.builds_on(&store.commit_ref(parent).oid));
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.

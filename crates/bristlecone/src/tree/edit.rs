@@ -6,6 +6,7 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path};
 
 use super::{
     Tree,
+    parts::{dir_bytes, edit_bytes},
     patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
@@ -24,6 +25,7 @@ impl<F: Format> Tree<F> {
     #[inline]
     pub(super) fn edit(&mut self, path: &Path, edit: PatchEdit) -> Result<()> {
         let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
+        self.count_pending(edit_bytes(step, &edit))?;
         let dir = self.edited_parent(parent, !matches!(edit, PatchEdit::Remove));
         let Some(dir) = dir else { return Ok(()) };
         if let PatchEdit::Leaf(leaf) = edit {
@@ -59,7 +61,11 @@ impl<F: Format> Tree<F> {
             if !replaces_value && patch::is_blocked(root, parent) {
                 return None;
             }
-            self.active = Some(Box::new(patch::detach(root, parent, replaces_value)));
+            let active = patch::detach(root, parent, replaces_value);
+            if active.patch.len() == 0 {
+                self.pending = self.pending.saturating_add(dir_bytes());
+            }
+            self.active = Some(Box::new(active));
         }
         self.active.as_mut().map(|active| Arc::make_mut(&mut active.patch))
     }

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Path, Sink, Target, TreeId};
+use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Oid, Path, Sink, Target, TreeId};
 
 use smallvec::SmallVec;
 
@@ -66,18 +66,29 @@ impl<F: Format> Tree<F> {
     /// Gives every new object to `sink` and returns the root, whose location may be pending there. The tree
     /// itself is unchanged.
     pub(crate) fn flush_into(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+        self.flush_parts(sink, None)
+    }
+
+    /// As [`Tree::flush_into`], where most objects may be written at once if there are many: the sink gets the rest.
+    pub(crate) fn flush_writing(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+        self.flush_parts(sink, self.part_bytes())
+    }
+
+    /// Gives all objects to `sink`, or the last part of them, where parts are written that are so large.
+    fn flush_parts(&self, sink: &mut FlushSink<'_>, part_bytes: Option<usize>) -> Result<ObjRef> {
         if let Some(prewritten) = &self.prewritten {
             flush_prewritten(&self.store, prewritten)?;
         }
         let base = self.written_base()?;
         base.iter().for_each(|base| sink.builds_on(&base.oid));
+        let root = match (&self.patch, part_bytes) {
+            (Some(patch), None) => self.flush_patch(sink, patch, base),
+            (Some(patch), Some(bytes)) => self.flush_in_parts(sink, patch, base, bytes),
+            (None, _) => Ok(base),
+        };
         let root = match &self.patch {
-            Some(patch) => {
-                let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };
-                let flush = Flush { tree: self, source: Prefetched::new(&*self.store, Some(tasks)) };
-                flush.dir(sink, patch, base).map_err(|error| self.with_path(error, patch, base))?
-            }
-            None => base,
+            Some(patch) => root.map_err(|error| self.with_path(error, patch, base))?,
+            None => root?,
         };
         match root {
             Some(root) => Ok(root),
@@ -85,17 +96,30 @@ impl<F: Format> Tree<F> {
         }
     }
 
+    /// Gives every new object of some edits of the root to `sink` and returns what the root becomes.
+    pub(super) fn flush_patch(
+        &self,
+        sink: &mut FlushSink<'_>,
+        patch: &Patch,
+        base: Option<ObjRef>,
+    ) -> Result<Option<ObjRef>> {
+        let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };
+        let flush = Flush { tree: self, source: Prefetched::new(&*self.store, Some(tasks)) };
+        flush.dir(sink, patch, base)
+    }
+
     /// Takes `root`, which holds what this tree holds, for the tree's own, and the commit that it is of.
     pub(crate) fn flushed(&mut self, root: ObjRef, commit: Option<ObjRef>) {
         self.base = self.store.unless_empty(root);
         self.levels = self.levels_most();
         self.patch = None;
+        self.pending = 0;
         self.active = None;
         self.in_flight.clear();
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }
-        self.renew();
+        self.renew(commit.is_some());
         self.complete_ticket();
     }
 
@@ -105,16 +129,17 @@ impl<F: Format> Tree<F> {
     /// What the tree holds does not change; to see what others have committed, check their commit out.
     pub fn refresh(&mut self) {
         if !self.is_edited() && self.in_flight.is_empty() {
-            self.renew();
+            self.renew(false);
         }
     }
 
-    /// Goes on with a snapshot of now, which keeps what this tree was written as.
-    fn renew(&mut self) {
-        let root = self.origin.or(self.base).map(|at| at.oid);
+    /// Goes on with a snapshot of now, which keeps what this tree was written as. `committed`: the origin leads to that.
+    fn renew(&mut self, committed: bool) {
+        let base = if committed { None } else { self.base };
+        let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&base).map(|at| at.oid).collect();
         match Arc::get_mut(&mut self.store) {
-            Some(store) => store.refresh(root.as_slice()),
-            None => self.store = self.store.with(self.store.backend.snapshot(root.as_slice())),
+            Some(store) => store.refresh(&roots),
+            None => self.store = self.store.with(self.store.backend.snapshot(&roots)),
         }
         self.held.clear();
     }
@@ -130,7 +155,7 @@ impl<F: Format> Tree<F> {
             |tree| &*tree.store,
             |tree| {
                 let mut sink = tree.sink();
-                let root = tree.flush_into(&mut sink)?;
+                let root = tree.flush_writing(&mut sink)?;
                 tree.store.append(&mut sink, root)
             },
         )?;

@@ -211,6 +211,7 @@ impl<F: Format> Tree<F> {
             base: self.base,
             levels: self.levels,
             patch,
+            pending: std::mem::take(&mut self.pending),
             active: None,
             prewritten: Some(prewritten),
             origin: self.origin.take(),

@@ -170,6 +170,14 @@ impl Patch {
         Self { base, replaces_value: false, levels: 1, edits: StepMap::default() }
     }
 
+    /// Returns some of the edits of a directory, in order.
+    pub(crate) fn of_part(base: PatchBase, whole: &Self, edits: Vec<StepEdit>) -> Self {
+        let mut part =
+            Self { base, replaces_value: whole.replaces_value, levels: whole.levels, edits: StepMap::default() };
+        part.set_many(edits);
+        part
+    }
+
     #[inline]
     pub(crate) fn get(&self, step: &[u8]) -> Option<&PatchEdit> {
         self.edits.get(first_bytes(step), step)
@@ -365,6 +373,14 @@ impl StepEdit {
 
     pub(crate) fn step(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+
+    pub(crate) const fn edit(&self) -> &PatchEdit {
+        &self.1
+    }
+
+    pub(crate) fn into_edit(self) -> PatchEdit {
+        self.1
     }
 
     /// Whether the edit binds the step to a value where no directory may be.

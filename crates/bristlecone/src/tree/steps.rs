@@ -6,6 +6,7 @@ use bristlecone_core::{Bytes, EntryKind, Format, ObjRef, Path, Target};
 
 use super::{
     Binding, Cursor, Entries, Listing, Tree,
+    parts::edit_bytes,
     patch::{Patch, PatchBase, PatchEdit, StepEdit, sort_steps},
 };
 use crate::{Error, NewValue, Result, store::StoreView};
@@ -60,6 +61,9 @@ impl<F: Format> Tree<F> {
     /// Binds `step` of the root to a value.
     pub(crate) fn set_step(&mut self, step: &[u8], value: NewValue<'_>) -> Result<()> {
         let leaf = self.leaf(EntryKind::Value, value)?;
+        let edit = PatchEdit::Leaf(leaf);
+        self.count_pending(edit_bytes(step, &edit))?;
+        let PatchEdit::Leaf(leaf) = edit else { unreachable!("just made") };
         let Some(leaf) = self.root_patch().set_leaf(step, leaf) else { return Ok(()) };
         self.check_no_dir(step)?;
         self.root_patch().set(step, PatchEdit::Over(leaf));
@@ -76,6 +80,7 @@ impl<F: Format> Tree<F> {
 
     /// Removes `step` of the root.
     pub(crate) fn remove_step(&mut self, step: &[u8]) {
+        self.pending = self.pending.saturating_add(edit_bytes(step, &PatchEdit::Remove));
         self.root_patch().set(step, PatchEdit::Remove);
     }
 
@@ -94,6 +99,7 @@ impl<F: Format> Tree<F> {
             return Ok(());
         }
         let edits = sort_steps(edits);
+        self.count_pending(edits.iter().map(|edit| edit_bytes(edit.step(), edit.edit())).sum())?;
         self.attach_active();
         if self.patch.as_ref().is_some_and(|patch| patch.levels > 1) {
             edits.iter().filter(|edit| edit.is_leaf()).try_for_each(|edit| self.check_no_dir(edit.step()))?;

@@ -29,6 +29,7 @@ mod model;
 mod names;
 mod nasty;
 mod order;
+mod parts;
 mod pipelined;
 mod processes;
 mod ranges;

@@ -32,6 +32,8 @@ struct Session<F: Format> {
     rng: Rng,
     universe: Universe,
     home: Home,
+    /// The trees' edits are written where they take more.
+    pending_max: usize,
     repo: Repo<F>,
     tree: Tree<F>,
     model: Model,
@@ -68,12 +70,15 @@ impl<F: Format> Session<F> {
             Home::Disk(store) => Repo::with_backend(format.clone(), store.open()),
             Home::Nasty => Repo::with_backend(format.clone(), Arc::new(Nasty::sweeping(format.clone()))),
         };
+        let pending_max = *rng.pick(&[usize::MAX, 50_000, 3_000]);
+        repo.set_pending_max(pending_max);
         let tree = repo.tree();
         Self {
             format,
             rng,
             universe,
             home,
+            pending_max,
             repo,
             tree,
             model: Model::new(),
@@ -220,6 +225,7 @@ impl<F: Format> Session<F> {
             self.repo = memory(&self.format);
             self.tree = self.repo.tree();
             self.repo = Repo::with_backend(self.format.clone(), store.open());
+            self.repo.set_pending_max(self.pending_max);
         }
         if !self.commits.is_empty() && self.rng.chance(1, 4) {
             let number = self.rng.index(self.commits.len());

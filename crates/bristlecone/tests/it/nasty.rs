@@ -58,6 +58,8 @@ fn fill<F: Format>(tree: &mut Tree<F>, number: u64) -> Result<(), Error> {
 /// Writers of two handles edit one branch, and move another back and forth, while readers look on.
 fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
     let (one, other, nasty) = two(format);
+    // One of the two writes its edits in parts.
+    one.set_pending_max(3_000);
     one.branch("main").unwrap().edit(&info("first"), |tree| fill(tree, 0)).unwrap();
     let done = AtomicBool::new(false);
     let edits = AtomicU64::new(0);
@@ -366,5 +368,25 @@ fn a_tree_that_is_refreshed_keeps_itself_and_nothing_else() -> Result<(), Error>
     assert_eq!(held.get("d/4")?.expect("a value"), value(9));
     drop(held);
     assert!(sweep()? > 300_000 && repo.backend().stats().store_bytes < 100_000);
+    Ok(())
+}
+
+/// What a tree was written as stays while the tree goes on from it, also where it was checked out from a commit.
+#[test]
+fn a_tree_keeps_what_it_was_written_as() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let main = repo.branch("main")?;
+    main.edit(&info("first"), |tree| fill(tree, 1))?;
+    let mut tree = main.tree()?;
+    tree.set("x/3", value(3))?;
+    let root = tree.write()?;
+    // Snapshots that end sweep.
+    drop(other.branch("main")?.tree()?);
+    drop(main.tree()?);
+    assert_eq!(tree.get("x/3")?.as_deref(), Some(&value(3)[..]));
+    assert_eq!(tree.root()?, root);
+    main.commit(&mut tree, &info("second"))?;
+    check(&main.tree()?, 1)?;
+    assert_eq!(main.tree()?.root()?, root);
     Ok(())
 }
