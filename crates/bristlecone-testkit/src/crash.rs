@@ -78,11 +78,22 @@ pub struct Options {
     pub threads: usize,
     /// Failures after which a workload is given up.
     pub failures_max: usize,
+    /// Whether no workload is begun once one has failed.
+    pub until_failure: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seeds: 2, seed_first: 0, draw_step: 1, nested_seeds: 1, nested_step: 1, threads: 2, failures_max: 1 }
+        Self {
+            seeds: 2,
+            seed_first: 0,
+            draw_step: 1,
+            nested_seeds: 1,
+            nested_step: 1,
+            threads: 2,
+            failures_max: 1,
+            until_failure: false,
+        }
     }
 }
 
@@ -221,7 +232,11 @@ fn share(workloads: &[Workload], options: Options, explore: impl Fn(&Workload) -
             scope.spawn(|| {
                 while let Some(workload) = workloads.get(next.fetch_add(1, Relaxed)) {
                     let one = explore(workload);
-                    report.lock().expect("no explorer panics").add(one);
+                    let mut report = report.lock().expect("no explorer panics");
+                    report.add(one);
+                    if options.until_failure && !report.failures.is_empty() {
+                        break;
+                    }
                 }
             });
         }

@@ -1,9 +1,9 @@
 //! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
 //! torn is shown, and the store goes on.
 //!
-//! Each call is always cut; without threads with every policy, with threads by turns with one of three. Of the calls within
-//! recoveries the suites try a share, each recovery another;
-//! with `BRISTLECONE_THOROUGH` in the environment (`.ci/lane crash`) the share is several times as large.
+//! Each call is always cut; without threads by turns with half of the policies, with threads with one of four. Of the calls
+//! within recoveries the suites try a share, each recovery another. With `BRISTLECONE_THOROUGH` in the environment
+//! (`.ci/lane crash`) every policy has its turn at each call, and the share is several times as large.
 
 use bristlecone::disk::DiskOptions;
 use bristlecone_testkit::{
@@ -25,7 +25,10 @@ fn a_crash_at_any_call_loses_nothing_synced() {
     let mut crash_points = 0;
     for (segment_bytes, seeds) in [(4096, 2), (1 << 14, 1)] {
         let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
-        let report = explore_with(&engine, Options { seeds, nested_step: step(10, 1), ..Options::default() });
+        let report = explore_with(
+            &engine,
+            Options { seeds, draw_step: step(2, 1), nested_step: step(16, 1), ..Options::default() },
+        );
         report.assert_sound();
         assert!(report.workloads >= 20);
         crash_points += report.crash_points();
@@ -36,7 +39,8 @@ fn a_crash_at_any_call_loses_nothing_synced() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
     let engine = DiskEngine::new(tiny().prezero(false));
-    explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() }).assert_sound();
+    explore_with(&engine, Options { seeds: 1, draw_step: step(2, 1), nested_seeds: 0, ..Options::default() })
+        .assert_sound();
 }
 
 /// Every kind of call that the engine makes on the way of a commit.
@@ -48,7 +52,8 @@ const KINDS: [CallKind; 8] = {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
     let engine = DiskEngine::new(tiny_with_maps());
-    let options = Options { seeds: 1, seed_first: 5, nested_step: step(12, 4), ..Options::default() };
+    let options =
+        Options { seeds: 1, seed_first: 5, draw_step: step(2, 1), nested_step: step(16, 4), ..Options::default() };
     let report = explore_with(&engine, options);
     report.assert_sound();
     assert!(report.crash_points() >= 30_000, "{report}");
@@ -58,7 +63,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let (draw_step, nested_step) = (step(3, 1), step(32, 6));
+        let (draw_step, nested_step) = (step(4, 1), step(48, 6));
         let options = Options { seeds: 1, seed_first: 11, draw_step, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
@@ -69,7 +74,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
-    for (options, step) in [(tiny(), step(8, 2)), (tiny_as_shipped(), step(20, 5))] {
+    for (options, step) in [(tiny(), step(16, 2)), (tiny_as_shipped(), step(40, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let report = explore_deaths(&engine, &deaths(), step, options);
@@ -104,7 +109,8 @@ fn the_suite_catches_an_engine_that_does_not_sync() {
     for (lie, honest) in [(Lie::Syncs, 0), (Lie::Syncs, 8), (Lie::Syncs, 12), (Lie::DirSyncs, 0), (Lie::DirSyncs, 5)] {
         for options in [Some(tiny()), (honest == 8).then(tiny_as_shipped)].into_iter().flatten() {
             let engine = DiskEngine { options, lie: Some((lie, honest)) };
-            let report = explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() });
+            let options = Options { seeds: 1, nested_seeds: 0, until_failure: true, ..Options::default() };
+            let report = explore_with(&engine, options);
             assert!(!report.failures.is_empty(), "{lie:?} after {honest} honest ones go unnoticed: {report}");
         }
     }
