@@ -1,4 +1,4 @@
-//! The long forms: opening large stores, reading beyond the cache's budget, very wide directories.
+//! The long forms: opening large stores, reading beyond the cache's budget, very wide directories, very large commits.
 
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use crate::{
     workload::{MAIN, Random, RisingValues, value},
 };
 
+mod large;
 mod wide;
 
 /// Entries of one directory of a large store, and of one commit.
@@ -31,6 +32,7 @@ pub(crate) fn run(job: &Job, work: Big) -> Result<Vec<Run>> {
         Big::Open { bytes } => open(job, bytes),
         Big::Budget { bytes } => over_budget(job, bytes),
         Big::Wide { entries } => wide::run(job, entries),
+        Big::Large { entries } => large::run(job, entries),
     }
 }
 

@@ -59,6 +59,7 @@ impl Job {
             Work::Big(Big::Open { bytes }) => format!("open-{}", count_name(bytes)),
             Work::Big(Big::Budget { bytes }) => format!("over-budget-{}", count_name(bytes)),
             Work::Big(Big::Wide { entries }) => format!("wide-{}", count_name(entries)),
+            Work::Big(Big::Large { entries }) => format!("one-commit-{}", count_name(entries)),
         }
     }
 
@@ -180,6 +181,11 @@ pub enum Big {
     /// Adding, removing, finding and listing in a directory of so many entries.
     Wide {
         /// Entries of the directory.
+        entries: u64,
+    },
+    /// One commit of so many new entries.
+    Large {
+        /// Entries of the commit.
         entries: u64,
     },
 }

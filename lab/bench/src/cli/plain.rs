@@ -256,6 +256,7 @@ fn big_jobs(args: &BenchArgs, like: &Job, targets: &[Target]) -> Vec<Job> {
         push(Big::Wide { entries: WIDE_ENTRIES }, target, like.switches);
         push(Big::Wide { entries: args.big_entries }, target, like.switches);
     }
+    push(Big::Large { entries: args.big_entries }, Target::DiskNone, like.switches);
     jobs
 }
 

@@ -143,7 +143,7 @@ pub(super) fn is_tasks(word: &str) -> bool {
 }
 
 fn is_big(scenario: &str) -> bool {
-    ["open-", "over-budget-", "wide-"].iter().any(|start| scenario.starts_with(start))
+    ["open-", "over-budget-", "wide-", "one-commit-"].iter().any(|start| scenario.starts_with(start))
 }
 
 /// Returns the scenarios of these rows in order, each once.

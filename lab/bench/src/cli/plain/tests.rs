@@ -108,7 +108,7 @@ fn long_forms_are_right_when_small() {
     let mut jobs = jobs(&args, dir.path()).unwrap();
     // The directory to compare with is as wide as ever; here it need not be.
     jobs.retain(|job| job.work != Work::Big(Big::Wide { entries: WIDE_ENTRIES }));
-    assert_eq!(jobs.len(), 4);
+    assert_eq!(jobs.len(), 5);
     for job in jobs {
         for run in crate::scenario::run(&job).unwrap() {
             assert_eq!(run.wrong, None, "{} {}", job.scenario(), run.part);
