@@ -337,6 +337,80 @@ fn bases_of_many_agree_with_brute_force() {
     }
 }
 
+/// Several lines that share nothing, each with side branches that are merged or are not; most have positions, some have none.
+fn lines(random: &mut Random) -> (Dag, Vec<Vec<usize>>) {
+    let mut dag = Dag::new(Repo::memory());
+    let mut lines = Vec::new();
+    for _ in 0..2 + random.below(3) {
+        let mut line: Vec<usize> = Vec::new();
+        for _ in 0..2 + random.below(12) {
+            let n = dag.at.len();
+            let mut parents: Vec<usize> = line.last().copied().into_iter().collect();
+            if line.len() > 2 && random.chance(25) {
+                // What was committed between on a side.
+                let from = line[random.below(line.len() - 1)];
+                dag.commit(random, vec![from], n as i64);
+                parents.push(dag.at.len() - 1);
+            }
+            dag.commit(random, parents, n as i64 + 1);
+            line.push(dag.at.len() - 1);
+        }
+        lines.push(line);
+    }
+    (dag, lines)
+}
+
+#[test]
+fn bases_of_tips_on_lines_agree_with_brute_force() {
+    let (mut apart, mut on_one_line) = (0, 0);
+    for seed in 1000..1120 {
+        let random = &mut Random(seed);
+        let (dag, lines) = lines(random);
+        // Some lines are in the graph from their beginning to some commit.
+        for line in &lines {
+            if random.chance(60) {
+                let head = line[random.below(line.len())];
+                dag.repo.index_history(dag.at[head]).unwrap();
+            }
+        }
+        for _ in 0..60 {
+            let main = random.below(lines.len());
+            let most = if random.chance(10) { 10 } else { 4 };
+            let tips: Vec<usize> = (0..1 + random.below(most))
+                .map(|_| {
+                    let line = &lines[if random.chance(75) { main } else { random.below(lines.len()) }];
+                    if random.chance(10) { random.below(dag.at.len()) } else { line[random.below(line.len())] }
+                })
+                .collect();
+            let common = tips.iter().map(|&tip| dag.ancestors[tip].clone());
+            let wanted = dag.best(&common.reduce(|one, other| &one & &other).unwrap());
+            let refs: Vec<CommitId> = tips.iter().map(|&tip| dag.at[tip]).collect();
+            let bases = dag.numbers(&dag.repo.merge_bases_many(&refs).unwrap());
+            assert_eq!(BTreeSet::from_iter(bases), wanted, "seed {seed}: {tips:?}");
+            apart += usize::from(tips.len() > 2 && wanted.is_empty());
+            on_one_line += usize::from(tips.len() > 2 && !wanted.is_empty());
+        }
+    }
+    assert!(apart > 500 && on_one_line > 500, "{apart} {on_one_line}");
+}
+
+#[test]
+fn tips_of_which_one_shares_nothing_have_no_base_though_others_are_on_one_line() {
+    // The line has positions, and the commit that stands alone has none: nothing of it is left when the stored graph is asked.
+    let mut dag = Dag::new(Repo::memory());
+    let random = &mut Random(1);
+    for n in 0..5_usize {
+        dag.commit(random, n.checked_sub(1).into_iter().collect(), n as i64);
+    }
+    dag.repo.index_history(dag.at[4]).unwrap();
+    dag.commit(random, vec![], 9);
+    for tips in [[1, 4, 5], [4, 1, 5], [1, 5, 4], [5, 1, 4]] {
+        let refs = tips.map(|tip| dag.at[tip]);
+        assert_eq!(dag.repo.merge_bases_many(&refs).unwrap(), [], "{tips:?}");
+        assert_eq!(dag.repo.merge_bases_many(&[dag.at[1], dag.at[4]]).unwrap(), [dag.at[1]]);
+    }
+}
+
 #[test]
 fn logs_agree_with_naive_ones() {
     for seed in 200..240 {
