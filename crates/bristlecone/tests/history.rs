@@ -434,6 +434,47 @@ fn logs_agree_with_naive_ones() {
     }
 }
 
+/// Logs with many commits that are left out, in either order.
+fn check_ranges(dag: &Dag, random: &mut Random, context: &str) {
+    for _ in 0..40 {
+        let some = |random: &mut Random, most| -> Vec<usize> {
+            (0..1 + random.below(most)).map(|_| random.below(dag.at.len())).collect()
+        };
+        let (heads, exclude) = (some(random, 3), some(random, 9));
+        let order = if random.chance(60) { LogOrder::Date } else { LogOrder::Topological };
+        let ask = Ask { order, exclude, path: None, first_parent: order == LogOrder::Date && random.chance(20) };
+        let naive = dag.naive(&heads, &ask);
+        assert_eq!(dag.log(&heads, ask.options(dag)), naive, "{context}: {heads:?} {ask:?}");
+    }
+}
+
+#[test]
+fn what_is_left_out_agrees_with_naive_logs_whatever_there_is_of_the_graph() {
+    for seed in 240..264 {
+        let dag = Dag::random(seed, 120, [3, 10, 120][seed as usize % 3]);
+        let random = &mut Random(seed);
+        check_ranges(&dag, random, &format!("seed {seed}"));
+        for head in [random.below(60), 60 + random.below(60), random.below(120)] {
+            dag.repo.index_history(dag.at[head]).unwrap();
+            check_ranges(&dag, random, &format!("seed {seed}, with the graph of {head}"));
+        }
+        dag.at.iter().for_each(|&head| _ = dag.repo.index_history(head).unwrap());
+        check_ranges(&dag, random, &format!("seed {seed}, with the whole graph"));
+        for (lost, damage) in [("graph", None), ("graph-0", None), ("graph-0", Some(40))] {
+            let bytes = dag.repo.backend().read_derived(lost).unwrap().unwrap();
+            let mut broken = bytes.clone();
+            match damage {
+                Some(at) => broken[at] ^= 1,
+                None => broken.clear(),
+            }
+            dag.repo.backend().write_derived(lost, &broken).unwrap();
+            let other = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
+            check_ranges(&other, random, &format!("seed {seed}, without {lost} ({damage:?})"));
+            dag.repo.backend().write_derived(lost, &bytes).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_merge_is_simplified_before_its_parents_are_known_to_be_left_out() {
     // `M ^B2 -- a`: M has at `a` what R has, so that R stands for all that M leads to; and R is left out.
@@ -795,6 +836,52 @@ fn what_has_positions_is_not_read_again() {
             assert!(reads < 60, "{reads} reads in round {round}");
         }
     }
+    // What a log leaves out is not read, either, be it as long as it may.
+    let reopened = Repo::with_backend(Native::new(), repo.backend().clone());
+    for repo in [&repo, &reopened] {
+        let log = |heads: &[CommitId], exclude: &[CommitId], order| {
+            let before = counts.reads.load(Relaxed);
+            let entries = repo.log(heads, LogOptions::default().order(order).exclude(exclude.to_vec()));
+            let listed: Vec<CommitId> = entries.map(|entry| entry.unwrap().id).collect();
+            let reads = counts.reads.load(Relaxed) - before;
+            assert!(reads as usize <= 3 * listed.len() + exclude.len() + 9, "{reads} reads for {}", listed.len());
+            listed
+        };
+        for order in [LogOrder::Date, LogOrder::Topological] {
+            assert_eq!(log(&[loose], &[last], order), [loose]);
+            assert_eq!(log(&[main[10]], &[last], order), []);
+            assert_eq!(log(&[sides[7], loose], &[last, main[5]], order), [loose]);
+            assert_eq!(log(&[main[25_002]], &[main[25_001], loose, sides[4000]], order), [main[25_002]]);
+            let many: Vec<CommitId> = main[1000..].iter().step_by(1000).copied().collect();
+            assert_eq!(log(&[loose], &many, order), [loose]);
+            // Left out by a side branch alone, which is no part of a line of first parents.
+            let (side, stem) = (sides[5990], main[29_952]);
+            assert_eq!(log(&[side], &[stem], order).len(), 2, "{order:?}");
+            assert_eq!(log(&[side], &[last], order), []);
+        }
+        // The same commit is not left out and listed, and those between are listed in order.
+        let wanted: Vec<CommitId> = main[28_001..28_004].iter().rev().copied().collect();
+        assert_eq!(log(&[main[28_003]], &[main[28_000], loose], LogOrder::Date), wanted);
+    }
+}
+
+#[test]
+fn what_a_log_leaves_out_gets_positions_where_it_is_much() {
+    let counted = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = counted.counts();
+    let repo = Repo::with_backend(Native::new(), Arc::new(counted));
+    let at = line(&repo, 20_000, |_, _| ());
+    let mut tree = repo.tree();
+    let side = repo.commit_tree(&mut tree, &[at[5]], &Info::message("side")).unwrap();
+    for round in 0..3 {
+        let before = counts.reads.load(Relaxed);
+        let options = LogOptions::default().exclude(vec![at[19_999]]);
+        let listed: Vec<CommitId> = repo.log(&[side], options).map(|entry| entry.unwrap().id).collect();
+        assert_eq!(listed, [side]);
+        let reads = counts.reads.load(Relaxed) - before;
+        assert!(round == 0 || reads < 10, "{reads} reads in round {round}");
+    }
+    assert_eq!(repo.indexed_commits().unwrap().graph, 20_000);
 }
 
 #[test]

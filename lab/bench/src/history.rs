@@ -11,7 +11,7 @@ use std::{
 };
 
 use bristlecone::{
-    CommitId, Durability, Info, Native, Repo, Signature, Tree,
+    CommitId, Durability, Info, LogOptions, Native, Repo, Signature, Tree,
     disk::{DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -113,6 +113,8 @@ impl Long {
         self.lines(args.questions)?;
         say_part!(", walks");
         self.walks()?;
+        say_part!(", logs");
+        self.logs(args.questions)?;
         say!(", last changes");
         self.last_changes()?;
         let stats = self.repo.backend().stats();
@@ -250,6 +252,32 @@ impl Long {
             let count = long.repo.count_between(long.main[0], long.last())?;
             right("count", count == long.made() as u64 - 1)
         })
+    }
+
+    /// Lists what one commit leads to and another one does not, where the answer is short and what is left out is long.
+    fn logs(&mut self, questions: usize) -> Result<()> {
+        self.time("log-walk", WALKS, |long| {
+            // A side branch that leaves the main line at a tenth of its length.
+            right("log-walk", long.log(&[long.loose()], &[long.last()])?.len() == 2)
+        })?;
+        self.time("log-line", questions.min(1000), |long| {
+            let at = long.below(long.main.len());
+            right("log-line", long.log(&[long.main[at]], &[long.last()])?.is_empty())
+        })?;
+        self.time("log-many", WALKS, |long| {
+            let many: Vec<CommitId> = long.main.iter().rev().step_by(long.main.len() / 100 + 1).copied().collect();
+            right("log-many", long.log(&[long.loose()], &many)?.len() == 2)
+        })?;
+        self.time("log-short", questions.min(1000), |long| {
+            let at = long.below(long.main.len() - 1);
+            let listed = long.log(&[long.main[at + 1]], &[long.main[at]])?;
+            right("log-short", listed.first() == Some(&long.main[at + 1]) && listed.len() <= 3)
+        })
+    }
+
+    fn log(&self, heads: &[CommitId], exclude: &[CommitId]) -> Result<Vec<CommitId>> {
+        let options = LogOptions::default().exclude(exclude.to_vec());
+        self.repo.log(heads, options).map(|entry| Ok(entry?.id)).collect()
     }
 
     fn last_changes(&mut self) -> Result<()> {

@@ -15,6 +15,7 @@ use crate::{Cursor, Differences, Entries, Tree, Walk};
 mod ahead;
 mod ancestry;
 mod changes;
+mod excluded;
 mod filter;
 mod graph;
 mod index;

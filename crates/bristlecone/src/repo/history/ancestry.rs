@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// So many commits that have no positions are looked at before they are given some,
-const WALKED_MAX: u32 = 1 << 13;
+pub(super) const WALKED_MAX: u32 = 1 << 13;
 /// and so many where few others lack them.
-const WALKED_FEW: u32 = 1 << 9;
+pub(super) const WALKED_FEW: u32 = 1 << 9;
 /// So much further than the graph a commit may be for that, by generation numbers.
 const FEW: u64 = 1 << 16;
 /// What no question sets.

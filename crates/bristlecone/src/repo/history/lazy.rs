@@ -1,17 +1,14 @@
 //! The walk of a log whose commits are found as they are asked for: which commits belong to it, and with which parents
 //! history goes on.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use bristlecone_core::{AHEAD_OBJECTS_MAX, Format, ObjRef, Oid};
 
 use super::{
     LogEntry, LogOptions,
-    graph::{CommitGraph, LOOK_AHEAD_MAX, QueuedCommit},
+    excluded::Excluded,
+    graph::{CommitGraph, LOOK_AHEAD_MAX},
     watch::Watch,
 };
 use crate::{
@@ -56,7 +53,7 @@ impl<F: Format> LazyWalk<F> {
     pub(super) fn new(store: Arc<StoreView<F>>, options: LogOptions) -> Self {
         let watch = Watch::over(&store, &options.paths);
         Self {
-            excluded: Excluded { start: store.commit_refs(&options.exclude), ..Excluded::default() },
+            excluded: Excluded::new(store.commit_refs(&options.exclude)),
             graph: CommitGraph::new(store).beside(watch.as_ref()),
             watch,
             first_parent: options.first_parent,
@@ -208,35 +205,4 @@ struct Parent {
     excluded: bool,
     // Loaded for this commit.
     new: bool,
-}
-
-/// The commits that are left out, found as far down as is asked for.
-#[derive(Debug, Default)]
-struct Excluded {
-    start: Vec<ObjRef>,
-    seen: OidSet,
-    queue: BinaryHeap<QueuedCommit>,
-}
-
-impl Excluded {
-    /// Whether a commit with this generation number is left out: once everything above it was looked at, all
-    /// children of it were.
-    fn contains<F: Format>(&mut self, graph: &mut CommitGraph<F>, oid: &Oid, generation: u64) -> Result<bool> {
-        for at in std::mem::take(&mut self.start) {
-            self.add(graph, &at)?;
-        }
-        while self.queue.peek().is_some_and(|node| node.generation > generation) {
-            for parent in self.queue.pop().map(|node| node.parents).unwrap_or_default() {
-                self.add(graph, &parent)?;
-            }
-        }
-        Ok(self.seen.contains(oid))
-    }
-
-    fn add<F: Format>(&mut self, graph: &mut CommitGraph<F>, at: &ObjRef) -> Result<()> {
-        if self.seen.insert(at.oid) {
-            self.queue.push(graph.node(at)?);
-        }
-        Ok(())
-    }
 }

@@ -22,9 +22,11 @@ use crate::{Backend, Error, Result, store::StoreView};
 mod build;
 mod list;
 mod part;
+mod reached;
 mod sweep;
 
 pub(super) use build::SAVED_MIN;
+pub(super) use reached::Reached;
 pub(super) use sweep::Sweep;
 
 /// The derived file that lists the parts.
@@ -260,6 +262,14 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the parents of the commit at a position, with their positions.
+    pub(super) fn parents(&mut self, position: u32) -> Result<Vec<(Oid, u32)>, Stop> {
+        let link = self.link(position)?;
+        let mut positions = Vec::new();
+        self.part_of(position)?.each_parent(&link, |parent| positions.push(parent));
+        positions.into_iter().map(|parent| Ok((self.oid(parent)?, parent))).collect()
     }
 
     /// Whether the first parents of the commit at `from` lead to the one at `to`, or they are the same.
