@@ -41,6 +41,10 @@ use crate::{
     error::{Error, Result},
 };
 
+mod reachable;
+
+use reachable::Reachable;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -119,7 +123,8 @@ impl Finding {
     }
 }
 
-/// Checks a store. `tell` hears how many objects were checked, and their bytes. All cores check a store of the disk engine.
+/// Checks a store. `tell` hears how many objects were checked, and their bytes. All cores check a store of the disk engine and a Git
+/// repository.
 ///
 /// What is wrong is in the report and no error.
 ///
@@ -145,7 +150,7 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
                 report.findings = findings;
                 objects_of_disk(repo, disk, threads, &mut report, &shallow, tell)?;
             } else {
-                objects(repo, &mut report, Some(&shallow), &mut Promised::default(), tell)?;
+                objects(repo, &mut report, &shallow, tell)?;
             }
             report.refs = refs.len() as u64;
             check_refs(repo, &refs, &mut report);
@@ -155,10 +160,17 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
         }
         Some((backend, layout)) => {
             let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
-            objects(repo, &mut report, None, &mut promised, tell)?;
+            objects_of_git(repo, backend, threads, &mut report, &mut promised, tell)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(repo, &refs, &mut report, repo.shallow()?, &promised);
+            let shallow = repo.shallow()?;
+            // Where something is wrong, one thread finds out what it touches.
+            if threads.get() == 1
+                || !report.findings.is_empty()
+                || !Reachable::new(repo, &shallow, &promised).is_sound(&refs, threads)
+            {
+                report.affected = affected(repo, &refs, &mut report, shallow, &promised);
+            }
             report.promised = promised.absent.len() as u64;
         }
     }
@@ -198,25 +210,16 @@ impl Promised {
     }
 }
 
-/// Hashes every object, checks it together with what it names, and follows its references one step if they are to be
-/// complete, but for the parents of those commits.
-fn objects(
-    repo: &AnyRepo,
-    report: &mut Report,
-    complete: Option<&HashSet<Oid>>,
-    promised: &mut Promised,
-    tell: &mut dyn FnMut(u64, u64),
-) -> Result<()> {
+/// Hashes every object, checks it together with what it names, and follows its references one step, but for the parents of those
+/// commits.
+fn objects(repo: &AnyRepo, report: &mut Report, shallow: &HashSet<Oid>, tell: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let absent = repo.backend().absent()?;
-    let (mut check, mut damages) = (ObjectCheck::new(repo, complete, absent, Checked::new()), Vec::new());
+    let (mut check, mut damages) = (ObjectCheck::new(repo, Some(shallow), absent, Checked::new()), Vec::new());
     repo.backend().each_object(
         &mut |oid, object| {
-            let children = check.object(oid, object);
+            check.object(oid, object);
             tell(check.found.objects, check.found.bytes);
-            match repo.git() {
-                Some((backend, _)) => promised.note(backend, &oid, &children),
-                None => Ok(()),
-            }
+            Ok(())
         },
         &mut |damage| damages.push(damage),
     )?;
@@ -258,6 +261,50 @@ fn objects_of_disk(
         &mut |found| {
             bytes += found.bytes;
             report.add(found);
+            tell(report.objects, bytes);
+            Ok(())
+        },
+    )?;
+    Ok(())
+}
+
+/// As [`objects`], of a Git repository, on several threads: no references are followed, but it is noted what was promised. What is
+/// found does not depend on the number of threads.
+fn objects_of_git(
+    repo: &AnyRepo,
+    backend: &GitBackend,
+    threads: NonZero<usize>,
+    report: &mut Report,
+    promised: &mut Promised,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    let absent = repo.backend().absent()?;
+    let known = Mutex::new(Vec::new());
+    let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let packs = promised.packs.clone();
+    let (mut bytes, all_absent) = (0, &mut promised.absent);
+    backend.each_part(
+        threads,
+        &|part| {
+            let checked = known().pop().unwrap_or_default();
+            let mut check = ObjectCheck::new(repo, None, absent.clone(), checked);
+            let mut promised = Promised { packs: packs.clone(), absent: HashSet::new() };
+            let mut damages = Vec::new();
+            part.each_object(
+                &mut |oid, object| {
+                    let children = check.object(oid, object);
+                    promised.note(backend, &oid, &children)
+                },
+                &mut |damage| damages.push(damage),
+            )?;
+            let (found, checked) = check.finish(damages);
+            known().push(checked);
+            Ok((found, promised.absent))
+        },
+        &mut |(found, absent)| {
+            bytes += found.bytes;
+            report.add(found);
+            all_absent.extend(absent);
             tell(report.objects, bytes);
             Ok(())
         },

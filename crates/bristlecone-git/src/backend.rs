@@ -45,6 +45,7 @@ mod objects;
 mod open_repository;
 mod options;
 mod pack_files;
+mod parts;
 mod reachability;
 mod recovery;
 mod repack;
@@ -53,6 +54,7 @@ mod unsynced;
 use append_group::CallerAppends;
 use open_repository::OpenRepository;
 pub use options::GitOptions;
+pub use parts::GitObjects;
 
 /// A store in a Git repository.
 #[derive(Debug)]

@@ -1,6 +1,10 @@
 //! Checks of whole stores, as reports.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+};
 
 use bristlecone::core::git::Algorithm;
 use bristlecone_any::{AnyFormat, AnyRepo, Place, check};
@@ -74,4 +78,94 @@ fn an_object_that_git_lost_is_told_with_its_refs() {
     let report = check::check(&repo, &mut |_, _| {}).unwrap();
     let oids: Vec<_> = report.findings.iter().map(|finding| finding.oid.unwrap().to_string()).collect();
     assert_eq!((oids, &report.affected[..]), (vec![lost], &["refs/heads/main".to_owned()][..]));
+}
+
+/// Returns the files of loose objects, in order.
+fn loose_objects(git: &Git) -> Vec<PathBuf> {
+    let folders = fs::read_dir(git.dir().join(".git/objects")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.file_name().unwrap().len() == 2);
+    let mut files: Vec<PathBuf> =
+        folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())).collect();
+    files.sort();
+    files
+}
+
+/// Changes a byte of a file that Git made read-only.
+fn damage(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 0x10;
+    fs::remove_file(file).unwrap();
+    fs::write(file, bytes).unwrap();
+}
+
+/// Checks on several numbers of threads, and returns the only report.
+fn same_on_any_number_of_threads(git: &Git, what: &str) -> check::Report {
+    let mut reports = [1, 2, 3, 8].map(|threads| {
+        let repo = AnyRepo::open_read_only(Place::Git(git.dir().to_owned())).unwrap();
+        let mut heard = (0, 0);
+        let tell = &mut |objects, bytes| heard = (objects, bytes);
+        let report = check::check_with(&repo, NonZero::new(threads).unwrap(), tell).unwrap();
+        assert_eq!(report.objects, heard.0, "{what}");
+        (format!("{report:?} {heard:?}"), report)
+    });
+    let [(first, _), others @ ..] = &reports;
+    others.iter().for_each(|(other, _)| assert_eq!(other, first, "{what}"));
+    std::mem::take(&mut reports[0].1)
+}
+
+#[needs(git)]
+#[test]
+fn a_git_repository_has_the_same_report_on_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path().join("r"), &[]);
+    for round in 0..8 {
+        for file in 0..40 {
+            let text = format!("{round} {file} ").repeat(file * 40);
+            git.write(format!("d{}/f{file}", file % 7), text);
+        }
+        git.commit_all(&format!("round {round}"));
+        git.run(&["branch", &format!("branch-{round}")]);
+        if round == 4 {
+            git.run(&["repack", "-adq"]);
+            git.run(&["prune-packed"]);
+        }
+    }
+    let sound = same_on_any_number_of_threads(&git, "sound");
+    assert!(sound.findings.is_empty() && sound.affected.is_empty() && sound.objects > 350, "{sound:?}");
+
+    // All that is there is sound, and something that is named is gone, as a value or as a directory.
+    for (named, refs) in [("branch-6:d1/f8", 3), ("branch-7:d3", 2)] {
+        let id = git.text(&["rev-parse", named]);
+        let file = git.dir().join(".git/objects").join(&id[..2]).join(&id[2..]);
+        let bytes = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let report = same_on_any_number_of_threads(&git, named);
+        let oids: Vec<String> = report.findings.iter().map(|finding| finding.oid.unwrap().to_string()).collect();
+        assert_eq!((oids, report.affected.len()), (vec![id], refs), "{report:?}");
+        fs::write(&file, bytes).unwrap();
+    }
+
+    // A directory that names a value as a directory.
+    let value = git.text(&["rev-parse", "main:d1/f8"]);
+    let id: Vec<u8> = (0..20).map(|at| u8::from_str_radix(&value[2 * at..][..2], 16).unwrap()).collect();
+    let listing = [&b"100644 right\0"[..], &id, b"40000 wrong\0", &id].concat();
+    let tree = String::from_utf8(git.feed(&["hash-object", "-t", "tree", "-w", "--stdin"], &listing)).unwrap();
+    let commit = git.text(&["commit-tree", "-m", "wrong", tree.trim()]);
+    git.run(&["update-ref", "refs/heads/wrong", &commit]);
+    let report = same_on_any_number_of_threads(&git, "a value as a directory");
+    println!("{:?} {:?}", report.affected, report.findings);
+    git.run(&["update-ref", "-d", "refs/heads/wrong"]);
+
+    for file in loose_objects(&git).iter().step_by(5) {
+        let middle = fs::metadata(file).unwrap().len() as usize / 2;
+        damage(file, middle);
+    }
+    let report = same_on_any_number_of_threads(&git, "damaged loose objects");
+    assert!(report.findings.len() > 10 && !report.affected.is_empty(), "{report:?}");
+    let packs = fs::read_dir(git.dir().join(".git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.into_iter().find(|path| path.extension().is_some_and(|end| end == "pack")).unwrap();
+    let bytes = fs::metadata(&pack).unwrap().len() as usize;
+    (1..9).for_each(|nth| damage(&pack, nth * bytes / 9));
+    let more = same_on_any_number_of_threads(&git, "a damaged pack");
+    assert!(more.findings.len() > report.findings.len() + 3, "{more:?}");
 }

@@ -205,20 +205,28 @@ impl OpenRepository {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<()> {
-        self.odb.each_oid(&mut |oid| {
-            let (file, offset, reason) = match self.read_body(&oid) {
-                Ok(Some((kind, body))) => {
-                    return each(oid, &Object::from_body(kind, Bytes::from(Arc::<[u8]>::from(body))));
-                }
-                // Another process repacked or removed it meanwhile.
-                Ok(None) => return Ok(()),
-                Err(Error::Corrupt { file, offset, reason, .. }) => (file, offset, reason),
-                Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, report(&error)),
-                Err(error) => return Err(error),
-            };
-            damage(Damage { file, offset, oid: Some(oid), reason });
-            Ok(())
-        })
+        self.odb.each_oid(&mut |oid| self.object(&oid, each, damage))
+    }
+
+    /// Calls `each` for an object, unless it is damaged, which is reported to `damage`.
+    pub(super) fn object(
+        &self,
+        oid: &Oid,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<()> {
+        let (file, offset, reason) = match self.read_body(oid) {
+            Ok(Some((kind, body))) => {
+                return each(*oid, &Object::from_body(kind, Bytes::from(Arc::<[u8]>::from(body))));
+            }
+            // Another process repacked or removed it meanwhile.
+            Ok(None) => return Ok(()),
+            Err(Error::Corrupt { file, offset, reason, .. }) => (file, offset, reason),
+            Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, report(&error)),
+            Err(error) => return Err(error),
+        };
+        damage(Damage { file, offset, oid: Some(*oid), reason });
+        Ok(())
     }
 
     /// Returns counters and sizes.
