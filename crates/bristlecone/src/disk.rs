@@ -59,6 +59,7 @@ mod live;
 mod lock;
 mod log;
 mod maintenance;
+mod marks;
 mod notes;
 mod prefix;
 mod published;
@@ -141,6 +142,9 @@ pub struct DiskOptions {
     pub version: u32,
     /// Whether a store whose retention does not keep everything is collected by itself ([`crate::Repo::set_collecting`]).
     pub collect: bool,
+    /// How long a file becomes of those in which collections keep what is live, unless one object is longer; up to 4 GiB. A
+    /// collection needs about so much room beside the store.
+    pub cold_bytes: u64,
     handles: Handles,
 }
 
@@ -157,6 +161,7 @@ setters! {
         background: bool,
         version: u32,
         collect: bool,
+        cold_bytes: u64,
     }
 }
 
@@ -174,6 +179,7 @@ impl Default for DiskOptions {
             background: true,
             version: header::ENGINE_VERSION,
             collect: true,
+            cold_bytes: 256 << 20,
             handles: Handles::default(),
         }
     }
@@ -658,9 +664,9 @@ impl Backend for DiskBackend {
         self.shared.refresh()?;
         // Readers may have gone on since the last sweep: with its room given back, this one needs less.
         self.shared.tidy();
-        let swept = self.shared.sweep(&*self.snapshot(&[]), roots, limits);
+        let swept = self.shared.sweep(self.snapshot(&[]), roots, limits);
         if swept.is_ok() {
-            // The snapshot that the sweep read by is gone by now.
+            // What the sweep read by is gone by now.
             self.shared.tidy();
         }
         swept

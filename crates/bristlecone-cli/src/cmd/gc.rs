@@ -28,7 +28,8 @@ The store loses every object that no ref leads to: commits of branches that were
 and commits that its retention keeps no longer (`cone retention`). Nothing else changes.
 
 On the disk engine other processes may read and write meanwhile. What was written without a ref, or lost its ref, within the last
-day stays: another process may be about to use it. Files that a process still reads go once it is done with them. A store of
+day stays: another process may be about to use it. Files that a process still reads go once it is done with them. Beside the
+store it needs room for what is live of what was written since the last collection, and then for 256 MiB at a time. A store of
 version 1 of the engine is made one of version 2 first, which earlier programs cannot open.
 
 On the backends fs, lmdb and lsm another process that has the store open is in the way, and there is no grace. In a Git

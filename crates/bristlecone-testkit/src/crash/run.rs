@@ -395,8 +395,13 @@ impl<'a> Runner<'a> {
             samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
             Ok(())
         };
-        // In turns, what is new alone, and all.
-        let limits = SweepLimits::default().partial(backend.sweeps() % 2 == 1);
+        // In turns all; what is dead hidden alone; what is new; and some of what is dead copied away.
+        let limits = match backend.sweeps() % 4 {
+            0 => SweepLimits::default(),
+            1 => SweepLimits::default().slack(100),
+            2 => SweepLimits::default().partial(true),
+            _ => SweepLimits::default().slack(40),
+        };
         match backend.sweep(&Roots::new(&[], &children), &limits) {
             Err(Error::Locked { .. }) | Ok(_) => {}
             Err(error) => return Err(error),

@@ -187,6 +187,8 @@ pub struct SweepLimits {
     /// So many bytes a second are read or written at most, where the backend goes on beside commits: a slower sweep takes less of
     /// the disk and the processor from them.
     pub rate: u64,
+    /// Where garbage is no more than so many percent of a file, it may stay there, hidden from all lookups: then less is copied.
+    pub slack: u8,
 }
 
 /// Whether a sweep is due, by how much was appended since the last one.
@@ -215,6 +217,7 @@ impl Default for SweepLimits {
             if_due: false,
             partial: false,
             rate: u64::MAX,
+            slack: 0,
         }
     }
 }
@@ -258,6 +261,13 @@ impl SweepLimits {
     #[must_use]
     pub const fn rate(mut self, bytes_per_second: u64) -> Self {
         self.rate = bytes_per_second;
+        self
+    }
+
+    /// Sets up to how many percent of a file may be garbage that stays there.
+    #[must_use]
+    pub const fn slack(mut self, percent: u8) -> Self {
+        self.slack = percent;
         self
     }
 

@@ -31,8 +31,6 @@ const _: () = assert!(CHECK_AT + 8 <= HEAD_BYTES, "the fields of a cold segment'
 /// Where the first record of a cold segment is: 64 = 8 magic + 8 number + 8 file bytes + 8 records + 8 sum + 8 check
 /// + 16 zeroes.
 pub(super) const COLD_HEAD_BYTES: u64 = HEAD_BYTES as u64;
-/// A cold segment is closed before it grows beyond this, unless one record is longer.
-pub(super) const COLD_BYTES_MAX: u64 = 256 << 20;
 /// How much is written at a time: other writers' syncs wait for no more.
 const WRITE_BYTES: usize = 1 << 20;
 /// Where a record's own checksum ends, and its children begin.

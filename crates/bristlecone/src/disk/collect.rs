@@ -2,49 +2,53 @@
 //!
 //! **The order**, on which safety rests:
 //!
-//! 1. The log goes on in a new segment. Everything before it, and every cold segment, is *emptied*; what is appended
-//!    from here on stays where it is.
-//! 2. What is live there is marked, and copied to new cold segments, children before parents. Meanwhile other threads and
-//!    processes read and append.
-//! 3. What they appended is gone through, frame by frame: whatever it names that is to be emptied is copied as well, so an
-//!    object that an append left out because the store had it is live, with all below it.
-//! 4. Under the store's lock, once nothing more was appended that was not gone through, a frame announces the new state.
-//! 5. After that frame is durable, and once no process reads by an older state, the emptied segments are removed.
+//! 1. The log goes on in a new segment. Everything before it is *emptied*; what is appended from here on stays where it is.
+//! 2. What is live there and in cold segments is marked; what of it is in the log is copied to new cold segments, children
+//!    before parents. Meanwhile other threads and processes read and append.
+//! 3. What they appended is gone through, frame by frame: whatever it names that is to be emptied is copied as well, and what it
+//!    names in cold segments marked, so an object that an append left out because the store had it is live, with all below it.
+//! 4. Cold segments stay, each with a file that says what of it is live: the rest is *dead*. It may name what is gone, so from the
+//!    new state on no lookup finds it (`marks.rs`).
+//! 5. Under the store's lock, once nothing more was appended that was not gone through, a frame announces the new state.
+//! 6. After that frame is durable, and once no process reads by an older state, the emptied segments are removed.
+//! 7. Cold segments with much garbage are rewritten, one after the other, each by a state of its own (`rewrite.rs`).
 //!
 //! An append that was built by an older state looks again, under the lock, for what it left out (`group.rs`).
 //!
-//! *In part or whole.* A collection that the store begins by itself empties the log alone, and lets the cold segments be, with
-//! all that is in them: it costs what is new. Once these have grown by a share, or now and then, and whenever somebody asks, a
-//! collection empties all.
+//! *In part or whole.* A collection that the store begins by itself lets the cold segments be, with all that is live in them so
+//! far: it costs what is new. Once these have grown by a share, or now and then, and whenever somebody asks, a collection marks
+//! what is in them, too.
 //!
-//! *Closed.* The children of each record of a segment lie in segments before it, or in cold ones. A collection keeps
-//! that so: it looks for the children of what it copies only in what is emptied.
+//! *Closed.* The children of each record of the log lie in segments before it, or in cold ones; those of a live record of a cold
+//! segment are live, there or in any other cold one. A collection keeps that so: it looks for the children of what it copies only
+//! in what is emptied and in cold segments.
 
 mod copy;
+mod files;
 mod mark;
 mod pace;
+mod rewrite;
 
 use std::cell::RefCell;
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
-use pace::Pace;
-
+use self::{files::NewFiles, pace::Pace};
 use super::{
-    cold::ColdWriter,
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
     filters::Run,
     frame::{self, FrameKind, put_state, take_refs},
-    live::LiveSet,
+    live::{LIVE_WORD_BYTES, LiveSet},
     lock::DiskLock,
     log::{DiskState, LogWriter},
+    marks::marks_of_name,
     read::Probe,
     refs::table_number,
     roll::now_seconds,
     sealed::Form,
     segment::{COLD, Segment},
     spare::RESERVED_BYTES,
-    state::{ColdSegment, StateRef, StoreState, WholeLeft, state_epoch},
+    state::{StateRef, StoreState, WholeLeft, state_epoch},
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -69,16 +73,16 @@ const APPENDED_SHARE: u64 = 8;
 /// appended since it began: then commits wait.
 const OVERDUE_SEGMENTS: u64 = 4;
 const OVERDUE_TIMES: u64 = 2;
-/// A collection empties the cold segments, too, once they have grown by a share of this since the last that did.
+/// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
 const GROWN_SHARE: u64 = 2;
-/// Of so many collections at least one empties the cold segments, too: garbage in them shows nowhere else.
+/// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
 const PARTIAL_MAX: u32 = 8;
 
 impl DiskState {
     /// Drops what nothing leads to.
     pub(super) fn sweep(
         &self,
-        snapshot: &dyn Snapshot,
+        snapshot: Arc<dyn Snapshot>,
         roots: &Roots<'_>,
         limits: &SweepLimits,
     ) -> Result<Swept, Error> {
@@ -124,24 +128,33 @@ impl DiskState {
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
-        let swept = collection.choose(snapshot, limits)?;
+        let swept = collection.choose(&*snapshot, limits)?;
         let nothing = swept.objects == 0 && (partial || collection.absent(&|_| Ok(false))? == table.state.absent);
-        if nothing || limits.dry_run {
+        if limits.dry_run {
             return Ok(swept);
         }
-        self.check_free(collection.live_bytes + COPIED_BYTES * collection.live_objects, || 0)?;
-        collection.live.count();
-        collection.pace.begin(SweepStep::Copy);
-        collection.copy_marked()?;
-        self.announce(&mut collection)?;
-        *lock(&self.held) = std::mem::take(&mut collection.held);
+        if !nothing {
+            self.check_free(collection.room(), || 0)?;
+            collection.live.count(COLD);
+            collection.pace.begin(SweepStep::Copy);
+            collection.copy_marked()?;
+            self.announce(&mut collection)?;
+            *lock(&self.held) = std::mem::take(&mut collection.held);
+        }
+        let mut pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
+        pace.hurry(false);
         drop(collection);
         drop(table);
-        if limits.grace == 0 {
+        // By it, too, something is read that was emptied.
+        drop(snapshot);
+        if !nothing && limits.grace == 0 {
             // It is an estimate, and an old one does no harm.
             let _ = self.forget_sources();
         }
-        self.remove_emptied()?;
+        if !nothing {
+            self.remove_emptied()?;
+        }
+        self.rewrite(roots, limits, &mut pace)?;
         Ok(swept)
     }
 
@@ -155,7 +168,7 @@ impl DiskState {
             self.overdue_at.store(u64::MAX, Relaxed);
             return;
         }
-        let cold = table.state.cold_bytes();
+        let cold = table.state.live_bytes();
         let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
         let segments = |bytes: u64| bytes / self.header.segment_bytes;
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
@@ -164,10 +177,10 @@ impl DiskState {
         self.overdue_at.store(after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)), Relaxed);
     }
 
-    /// Returns whether the next collection that the store begins by itself is to empty the cold segments, too.
+    /// Returns whether the next collection that the store begins by itself is to look at the cold segments, too.
     fn wants_whole(&self) -> bool {
         let table = self.table();
-        let cold = table.state.cold_bytes();
+        let cold = table.state.live_bytes();
         let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
         !table.state.whole.as_ref().is_some_and(few)
     }
@@ -221,7 +234,7 @@ impl DiskState {
         let mut end = None;
         for round in 0.. {
             collection.follow(self.published.end())?;
-            collection.finish_segment()?;
+            collection.files.finish_segment()?;
             let mut state = collection.state()?;
             self.write_state(&mut state)?;
             let last = round >= ROUNDS_MAX;
@@ -232,21 +245,16 @@ impl DiskState {
                     return Err(Error::Usage { reason: "another collection came between" });
                 }
                 collection.follow(log.tail.location())?;
-                if collection.writer.is_some() {
+                if collection.has_more() {
                     if !last {
                         return Ok(());
                     }
-                    collection.finish_segment()?;
+                    collection.files.finish_segment()?;
                     state = collection.state()?;
                     self.write_state(&mut state)?;
                 }
                 let rows = collection.moved_refs();
-                self.state_segment(log, &put_state(state.reference(), &rows))?;
-                collection.announced = true;
-                let named = self.write_named(log, state.reference(), &rows);
-                // Where the frame was not written, zeroes are in its place, and a sync says so; or else nothing is written any more.
-                collection.announced = named.is_ok() || log.named.is_some() || self.poison.check().is_err();
-                named?;
+                self.name_state(log, state.reference(), &rows, &mut collection.files.announced)?;
                 end = Some(log.tail.location());
                 Ok(())
             })?;
@@ -256,6 +264,17 @@ impl DiskState {
             collection.pace.hurry(false);
         }
         Ok(())
+    }
+
+    /// Appends the frame that names a state, and goes on by it; `announced`: whether there may be such a frame. The caller holds the
+    /// store's lock.
+    fn name_state(&self, log: &mut LogWriter, named: StateRef, rows: &[u8], announced: &mut bool) -> Result<(), Error> {
+        self.state_segment(log, &put_state(named, rows))?;
+        *announced = true;
+        let result = self.write_named(log, named, rows);
+        // Where the frame was not written, zeroes are in its place, and a sync says so; or else nothing is written any more.
+        *announced = result.is_ok() || log.named.is_some() || self.poison.check().is_err();
+        result
     }
 
     /// Returns the segment in which a frame that names a state has room: begins one if need be.
@@ -285,17 +304,18 @@ impl DiskState {
     }
 
     /// Removes the files of segments that collections emptied, once the newest state is durable and as far as no process reads
-    /// by a state that needs them; returns whether that was so for all. The caller holds the lock of the collector, and reads
-    /// by the newest state.
-    fn remove_emptied(&self) -> Result<bool, Error> {
+    /// by a state that needs them; returns the bytes of those that stay for that, or 1 if other files do. The caller holds the lock
+    /// of the collector, and reads by the newest state.
+    fn remove_emptied(&self) -> Result<u64, Error> {
         let table = self.table();
         if self.sync.durable_end() < self.named_at.load(Acquire) {
-            return Ok(false);
+            return Ok(u64::MAX);
         }
         self.tell_readers();
         let oldest = self.oldest_read(&table.state)?;
         // The file of a state is there as long as something reads by it.
-        let Some(before) = self.read_state_file(oldest)? else { return Ok(false) };
+        let Some(before) = self.read_state_file(oldest)? else { return Ok(u64::MAX) };
+        let mut kept = u64::from(oldest != table.state.epoch);
         // A process that has told its state has opened what it needs of the tables.
         let named = self.tables_named(table.state.base)?;
         for name in self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))? {
@@ -303,17 +323,28 @@ impl DiskState {
             let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
             let old_state = state_epoch(&name).is_some_and(|epoch| epoch < oldest);
             let old_refs = table_number(&name).is_some_and(|number| number < before.base && !named.contains(&number));
+            let names = |state: &StoreState, (number, epoch): (u32, u64)| {
+                state.marks(number).is_some_and(|marks| marks.epoch == epoch)
+            };
+            // What a later state names was made for that or for one in between, which somebody may read by.
+            let old_marks = marks_of_name(&name)
+                .is_some_and(|marks| marks.1 <= oldest && !names(&table.state, marks) && !names(&before, marks));
             let old_filter = Run::of_name(&name).is_some_and(|run| !run.is_needed(&table, &before));
             if old_filter
+                || old_marks
                 || old_state
                 || old_refs
                 || number.is_some_and(|number| !table.has(number) && !before.needs(number))
             {
                 let path = format!("{SEGMENTS}/{name}");
                 self.storage.remove(&path).map_err(|error| self.io(&path, error))?;
+            } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
+                let length =
+                    self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
+                kept += length.unwrap_or(0);
             }
         }
-        Ok(oldest == table.state.epoch)
+        Ok(kept)
     }
 
     /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.
@@ -327,7 +358,7 @@ impl DiskState {
         {
             drop(log);
             let removed = self.remove_emptied();
-            self.emptied.store(!matches!(removed, Ok(true)), Relaxed);
+            self.emptied.store(!matches!(removed, Ok(0)), Relaxed);
         }
     }
 }
@@ -338,7 +369,7 @@ struct Collection<'a, 'r> {
     roots: &'r Roots<'r>,
     // The first segment of the log that stays.
     cut: u32,
-    // Whether the cold segments stay, with all that is in them.
+    // Whether the cold segments stay with all that is live in them so far.
     partial: bool,
     // How far what was appended since is gone through.
     followed: u64,
@@ -347,15 +378,15 @@ struct Collection<'a, 'r> {
     // Where objects are that were found by their ids.
     moved: RefCell<OidMap<Location>>,
     live: LiveSet,
-    writer: Option<ColdWriter>,
-    done: Vec<ColdSegment>,
-    // Whether a frame may name them.
-    announced: bool,
-    next_number: u32,
+    files: NewFiles<'a>,
+    // Whether something in cold segments was found to be live since the last state was made.
+    revived: bool,
     refs: Vec<ObjRef>,
-    // The objects that were marked, and the bytes of their records.
+    // The objects that were marked, and the bytes of their records; and what of that is to be copied.
     live_objects: u64,
     live_bytes: u64,
+    copied_objects: u64,
+    copied_bytes: u64,
     // What is copied beside what is live, since limits leave it.
     kept: Vec<ObjRef>,
     // What the grace keeps, and when it was written.
@@ -384,9 +415,6 @@ impl<'a, 'r> Collection<'a, 'r> {
             };
             emptied.push((number, segment.bytes));
         }
-        let names = view.storage.list(SEGMENTS).map_err(|error| view.io(SEGMENTS, error))?;
-        let known = view.table.state.cold.iter().map(|cold| cold.number);
-        let next_number = names.iter().filter_map(|name| cold_number(name)).chain(known).max().unwrap_or(COLD) + 1;
         Ok(Self {
             view,
             roots,
@@ -396,13 +424,13 @@ impl<'a, 'r> Collection<'a, 'r> {
             followed_oids: OidSet::default(),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
-            writer: None,
-            done: Vec::new(),
-            announced: false,
-            next_number,
+            files: NewFiles::new(view)?,
+            revived: false,
             refs: Vec::new(),
             live_objects: 0,
             live_bytes: 0,
+            copied_objects: 0,
+            copied_bytes: 0,
             kept: Vec::new(),
             graced: Vec::new(),
             held: Vec::new(),
@@ -410,10 +438,26 @@ impl<'a, 'r> Collection<'a, 'r> {
         })
     }
 
-    /// Whether a location lies in a cold segment that stays.
-    fn stays(&self, at: Location) -> bool {
+    /// Whether a location lies in a cold segment.
+    fn is_cold(&self, at: Location) -> bool {
         let number = (at.0 >> 32) as u32;
-        self.partial && at.is_some() && number >= COLD && self.view.table.has(number)
+        at.is_some() && number >= COLD && self.view.table.has(number)
+    }
+
+    /// Whether a location lies in a cold segment that stays with all that is live in it so far.
+    fn stays(&self, at: Location) -> bool {
+        self.partial && self.is_cold(at)
+    }
+
+    /// Returns how many bytes the collection takes until what it empties is removed.
+    fn room(&self) -> u64 {
+        let cold = if self.partial { 0 } else { self.view.table.state.cold_bytes() };
+        self.copied_bytes + COPIED_BYTES * self.copied_objects + cold.div_ceil(LIVE_WORD_BYTES) * 8
+    }
+
+    /// Whether something is to be kept that the last state did not say.
+    const fn has_more(&self) -> bool {
+        self.files.is_writing() || self.revived
     }
 
     /// Whether nothing is left to do about an object: it was copied, or stays where it is.
@@ -436,7 +480,7 @@ impl<'a, 'r> Collection<'a, 'r> {
         if let Some(at) = known {
             match self.view.probe(&wanted.oid, at)? {
                 Probe::Found(object) => return Ok(Some(object)),
-                Probe::Other => {}
+                Probe::Other | Probe::Dead => {}
                 Probe::Bad(reason) => {
                     let again = self.view.find_below(wanted, self.cut).ok().flatten();
                     return again.map(Some).ok_or_else(|| self.view.damaged(&wanted.oid, at, reason));
@@ -465,15 +509,5 @@ impl<'a, 'r> Collection<'a, 'r> {
         };
         (self.roots.children)(oid, object, &mut each)?;
         Ok(children)
-    }
-}
-
-impl Drop for Collection<'_, '_> {
-    /// A collection that failed gives back the room that it took.
-    fn drop(&mut self) {
-        for cold in self.done.iter().filter(|_| !self.announced) {
-            let _ = self.view.storage.remove(&Form::Seal.name(cold.number));
-            let _ = self.view.storage.remove(&segment_name(cold.number));
-        }
     }
 }

@@ -56,6 +56,8 @@ impl<'s, 'o> IdSearch<'s, 'o> {
         match self.shared.probe(self.oid, at) {
             Ok(Probe::Found(object)) => self.object = Some(object),
             Ok(Probe::Other) => self.misled = true,
+            // The index is right; whoever looks for it is told that it is not there.
+            Ok(Probe::Dead) => {}
             Ok(Probe::Bad(reason)) => self.bad = Some((at, reason)),
             Err(error) => self.failed = Some(error),
         }
@@ -299,7 +301,11 @@ impl<'a> DiskView<'a> {
         if search.object.is_some() || surveyed.lost.is_empty() {
             return Ok(());
         }
-        let is_lost = |offset: u32| surveyed.lost.iter().any(|lost| lost.range.contains(&u64::from(offset)));
+        // What is dead was there, and is missed no more.
+        let is_lost = |offset: u32| {
+            surveyed.lost.iter().any(|lost| lost.range.contains(&u64::from(offset)))
+                && !matches!(segment.is_live(u64::from(offset)), Ok(false))
+        };
         match ids.index.find(search.oid.prefix(), is_lost) {
             Ok(Some(offset)) => {
                 let at = Location(segment.location(u64::from(offset)));

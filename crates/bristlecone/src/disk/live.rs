@@ -5,8 +5,16 @@ use std::collections::HashMap;
 
 /// Bytes that a bit stands for.
 const GRANULE_BYTES: u64 = 32;
+/// Bytes that a word of bits stands for.
+pub(super) const LIVE_WORD_BYTES: u64 = GRANULE_BYTES * 64;
 /// Words of bits between two counts.
 const COUNTED_WORDS: usize = 8;
+
+/// Returns the byte and the bit in it that stand for what begins at an offset, in words whose lowest byte comes first.
+pub(super) const fn bit_of(offset: u64) -> (u64, u8) {
+    let granule = offset / GRANULE_BYTES;
+    (granule / 8, 1 << (granule % 8))
+}
 
 /// The live objects of some segments.
 #[derive(Debug, Default)]
@@ -23,7 +31,9 @@ pub(super) struct LiveSet {
 struct LiveSegment {
     number: u32,
     bits: Vec<u64>,
-    // How many bits are set before each run of words, once they are counted.
+    // Bytes of the records that are marked.
+    bytes: u64,
+    // How many bits are set before each run of words, once they are counted; none where nothing goes elsewhere.
     counts: Vec<u64>,
 }
 
@@ -32,22 +42,30 @@ impl LiveSet {
     pub(super) fn new(mut segments: Vec<(u32, u64)>) -> Self {
         segments.sort_unstable();
         let empty = |(number, bytes): (u32, u64)| {
-            let bits = vec![0; bytes.div_ceil(GRANULE_BYTES).div_ceil(64) as usize];
-            LiveSegment { number, bits, counts: Vec::new() }
+            let bits = vec![0; bytes.div_ceil(LIVE_WORD_BYTES) as usize];
+            LiveSegment { number, bits, bytes: 0, counts: Vec::new() }
         };
         Self { segments: segments.into_iter().map(empty).collect(), ..Self::default() }
     }
 
     /// Returns the segments and their lengths, rounded up to a whole word of bits.
     pub(super) fn segments(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.segments.iter().map(|segment| (segment.number, segment.bits.len() as u64 * 64 * GRANULE_BYTES))
+        self.segments.iter().map(|segment| (segment.number, segment.bits.len() as u64 * LIVE_WORD_BYTES))
+    }
+
+    /// Returns the bits of a segment, how many are set, and the bytes of the records that they stand for.
+    pub(super) fn marks(&self, number: u32) -> Option<(&[u64], u64, u64)> {
+        let place = self.segments.binary_search_by_key(&number, |segment| segment.number).ok()?;
+        let segment = &self.segments[place];
+        let count = segment.bits.iter().map(|word| u64::from(word.count_ones())).sum();
+        Some((&segment.bits, count, segment.bytes))
     }
 
     /// Returns an empty set over the same segments.
     pub(super) fn unmarked(&self) -> Self {
         let empty = |segment: &LiveSegment| {
             let bits = vec![0; segment.bits.len()];
-            LiveSegment { number: segment.number, bits, counts: Vec::new() }
+            LiveSegment { number: segment.number, bits, bytes: 0, counts: Vec::new() }
         };
         Self { segments: self.segments.iter().map(empty).collect(), ..Self::default() }
     }
@@ -71,6 +89,13 @@ impl LiveSet {
         new
     }
 
+    /// Counts the bytes of the record at a location, which is marked.
+    pub(super) fn add_bytes(&mut self, at: u64, bytes: u64) {
+        if let Some(segment) = self.segment(at) {
+            self.segments[segment].bytes += bytes;
+        }
+    }
+
     /// Whether the object at a location is marked.
     pub(super) fn is_marked(&self, at: u64) -> bool {
         self.bit(at).is_some()
@@ -83,10 +108,10 @@ impl LiveSet {
         (segment.bits.get(granule / 64)? & 1 << (granule % 64) != 0).then_some((segment, granule))
     }
 
-    /// Ends marking: from now on it is kept where objects go.
-    pub(super) fn count(&mut self) {
+    /// Ends marking: from now on it is kept where objects go of the segments whose numbers are less than `end`.
+    pub(super) fn count(&mut self, end: u32) {
         let mut count = 0;
-        for segment in &mut self.segments {
+        for segment in self.segments.iter_mut().filter(|segment| segment.number < end) {
             segment.counts = segment
                 .bits
                 .chunks(COUNTED_WORDS)
@@ -139,7 +164,7 @@ mod tests {
         let marked: Vec<u64> = (0..2000).map(|n| at(if n % 3 == 0 { 3 } else { 7 }, 64 + n * 48)).collect();
         marked.iter().filter(|&&one| live.covers(one) && live.mark(one)).for_each(|_| ());
         assert!(!live.mark(marked[0]) && !live.mark(at(9, 64)) && !live.covers(at(9, 64)));
-        live.count();
+        live.count(u32::MAX);
         let known: Vec<u64> = marked.iter().copied().filter(|&one| live.is_marked(one)).collect();
         assert_eq!(live.places.len(), known.len());
         assert!(known.len() > 1900);

@@ -279,7 +279,8 @@ impl DiskState {
             return Ok(None);
         }
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
-            Ok(Some(segment)) => {
+            Ok(Some(mut segment)) => {
+                self.mark_segment(table, &mut segment)?;
                 if number >= COLD || number < (self.published.end() >> 32) as u32 {
                     segment.release();
                 }

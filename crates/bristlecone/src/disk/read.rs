@@ -20,6 +20,8 @@ pub(super) enum Probe<'a> {
     Found(Object<'a>),
     /// Another object, or none: the location is a wrong hint.
     Other,
+    /// The object, which a collection found to be dead: it may name what is gone, and is as good as absent.
+    Dead,
     /// The object, damaged.
     Bad(String),
 }
@@ -91,7 +93,7 @@ impl<'a> DiskView<'a> {
                     let again = self.find(&at.oid).ok().flatten();
                     return again.map(Some).ok_or_else(|| self.damaged(&at.oid, hint, reason));
                 }
-                Probe::Other => {}
+                Probe::Other | Probe::Dead => {}
             }
             if let Some(object) = self.find_moved(at) {
                 return Ok(Some(object));
@@ -119,6 +121,10 @@ impl<'a> DiskView<'a> {
         let Some(segment) = self.segment((at.0 >> 32) as u32)? else { return Ok(Probe::Other) };
         if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
             return Ok(Probe::Other);
+        }
+        if !segment.is_live(offset).map_err(|error| self.io(&segment.name, error))? {
+            let same = self.has_id(segment, oid, offset);
+            return Ok(if same { Probe::Dead } else { Probe::Other });
         }
         let Some(map) = segment.mapped() else { return self.probe_file(segment, oid, at, offset) };
         let bytes = &map[offset as usize..];

@@ -18,6 +18,7 @@ use super::{
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word32, word64},
     handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
+    marks::LiveMarks,
     refs::HeadRefs,
     state::StateRef,
     verified::{BitMemory, Verified},
@@ -180,6 +181,8 @@ pub(super) struct Segment {
     pub(super) rows_at: u64,
     /// Which of its records were found right. None are remembered where there is no map.
     pub(super) verified: Verified,
+    /// Which records of a cold segment are live, where others are dead.
+    pub(super) live: Option<LiveMarks>,
     /// What is known of the ids in it, once the segment is sealed and a lookup asked.
     pub(super) ids: OnceLock<SegmentIds>,
     /// Held by the thread that goes over the whole segment, so that one does it for all.
@@ -215,6 +218,7 @@ impl Segment {
             head: None,
             rows_at: 0,
             verified,
+            live: None,
             ids: OnceLock::new(),
             surveying: Mutex::default(),
         };
@@ -251,6 +255,9 @@ impl Segment {
         if let Some(ids) = self.ids.get() {
             ids.forget_pages();
         }
+        if let Some(live) = &self.live {
+            live.forget_pages();
+        }
         self.verified.forget();
     }
 
@@ -284,6 +291,12 @@ impl Segment {
     #[inline]
     pub(super) fn mapped(&self) -> Option<&[u8]> {
         self.map.as_ref().map(|map| &map[..])
+    }
+
+    /// Whether a record that begins at an offset is none that a collection found to be dead and left here.
+    #[inline]
+    pub(super) fn is_live(&self, offset: u64) -> io::Result<bool> {
+        self.live.as_ref().map_or(Ok(true), |live| live.has(offset))
     }
 
     /// Returns bytes of the file, which must lie within its length.
@@ -427,7 +440,7 @@ impl Segment {
 
     /// Returns the bytes of memory that the segment takes, its map and its verified bits left out.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.ids.get().map_or(0, SegmentIds::memory_bytes)
+        self.ids.get().map_or(0, SegmentIds::memory_bytes) + self.live.as_ref().map_or(0, LiveMarks::memory_bytes)
     }
 }
 

@@ -10,6 +10,7 @@ use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
+    cold::COLD_HEAD_BYTES,
     files::{SEGMENTS, open_aside},
     frame::{word32, word64},
     log::DiskState,
@@ -40,8 +41,11 @@ const ABSENT_TAG: u32 = 2;
 const RETENTION_TAG: u32 = 3;
 const GRACED_TAG: u32 = 4;
 const WHOLE_TAG: u32 = 5;
+const MARKS_TAG: u32 = 6;
 /// Bytes of a cold segment's row: 32 = 4 number + 4 zeroes + 8 length + 8 records + 8 check.
 const COLD_ROW_BYTES: usize = 32;
+/// Bytes of the row of a cold segment's marks: 40 = 8 number + 8 state + 8 live records + 8 their bytes + 8 check.
+const MARKS_ROW_BYTES: usize = 40;
 /// Bytes of the row of an object that the grace keeps: 40 = 1 length of the id + 3 zeroes + 4 time + 32 id.
 const GRACED_ROW_BYTES: usize = 40;
 /// Bytes of the row of an absent commit: 72 = 1 length of the id + 1 reason + 1 length of the next id + 1 zero + 4 missing commits
@@ -59,6 +63,21 @@ pub(super) struct ColdSegment {
     /// How many records it has.
     pub(super) records: u64,
     /// The check in its head.
+    pub(super) check: u64,
+}
+
+/// What is live of a cold segment in which something is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ColdMarks {
+    /// The number of the segment.
+    pub(super) number: u32,
+    /// The state that was the first to name these marks.
+    pub(super) epoch: u64,
+    /// How many records are live.
+    pub(super) records: u64,
+    /// Bytes of these records.
+    pub(super) bytes: u64,
+    /// The check of the file of marks.
     pub(super) check: u64,
 }
 
@@ -95,6 +114,8 @@ pub(super) struct StoreState {
     pub(super) base: u32,
     /// Ascending by number.
     pub(super) cold: Arc<[ColdSegment]>,
+    /// Marks of cold segments in which something is dead, ascending by number.
+    pub(super) marks: Arc<[ColdMarks]>,
     /// What something that is kept names and that was cut.
     pub(super) absent: Arc<AbsentCommits>,
     /// What nothing leads to and is kept by the grace: when it was written, in seconds since 1970, and its id.
@@ -139,6 +160,7 @@ impl Default for StoreState {
             check: 0,
             base: 1,
             cold: Arc::default(),
+            marks: Arc::default(),
             absent: Arc::default(),
             graced: Arc::default(),
             retention: "".into(),
@@ -157,6 +179,17 @@ impl StoreState {
     /// Returns the bytes of all cold segments.
     pub(super) fn cold_bytes(&self) -> u64 {
         self.cold.iter().map(|cold| cold.bytes).sum()
+    }
+
+    /// Returns how many records of a cold segment are live, and their bytes, as far as collections have looked.
+    pub(super) fn live_of(&self, cold: &ColdSegment) -> (u64, u64) {
+        let all = (cold.records, cold.bytes.saturating_sub(COLD_HEAD_BYTES));
+        self.marks(cold.number).map_or(all, |marks| (marks.records, marks.bytes))
+    }
+
+    /// Returns the bytes of records in cold segments that are live, as far as collections have looked.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.cold.iter().map(|cold| self.live_of(cold).1).sum()
     }
 
     /// Returns the limit of snapshots as of now, if there is one.
@@ -178,6 +211,17 @@ impl StoreState {
     pub(super) fn cold(&self, number: u32) -> Option<&ColdSegment> {
         let place = self.cold.binary_search_by_key(&number, |cold| cold.number).ok()?;
         self.cold.get(place)
+    }
+
+    /// Returns the marks of the cold segment of this number, if something in it is dead.
+    pub(super) fn marks(&self, number: u32) -> Option<&ColdMarks> {
+        let place = self.marks.binary_search_by_key(&number, |marks| marks.number).ok()?;
+        self.marks.get(place)
+    }
+
+    /// Whether two states have the same cold segment under a number, with the same of it live.
+    pub(super) fn shares_cold(&self, other: &Self, number: u32) -> bool {
+        self.cold(number) == other.cold(number) && self.marks(number) == other.marks(number)
     }
 
     /// Completes the state and returns the bytes of its file.
@@ -224,6 +268,16 @@ impl StoreState {
                 out.extend_from_slice(&whole.time.to_le_bytes());
             });
         }
+        if !self.marks.is_empty() {
+            put_section(&mut sections, MARKS_TAG, |out| {
+                for marks in &*self.marks {
+                    let number = u64::from(marks.number);
+                    for word in [number, marks.epoch, marks.records, marks.bytes, marks.check] {
+                        out.extend_from_slice(&word.to_le_bytes());
+                    }
+                }
+            });
+        }
         let mut out = MAGIC.to_le_bytes().to_vec();
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&self.base.to_le_bytes());
@@ -258,6 +312,7 @@ impl StoreState {
                 COLD_TAG => state.cold = cold_rows(body).ok_or("a row of the cold segments is wrong")?,
                 ABSENT_TAG => state.absent = absent_rows(body).ok_or("a row of the absent ids is wrong")?,
                 GRACED_TAG => state.graced = graced_rows(body).ok_or("a row of the kept ids is wrong")?,
+                MARKS_TAG => state.marks = marks_rows(body).ok_or("a row of the marks is wrong")?,
                 RETENTION_TAG => {
                     state.retention = std::str::from_utf8(body).map_err(|_| "the retention is not UTF-8")?.into();
                 }
@@ -268,6 +323,13 @@ impl StoreState {
                 _ => return Err("the state has a section that this version does not know"),
             }
             rest = next;
+        }
+        let of_cold = |marks: &ColdMarks| {
+            let cold = state.cold(marks.number);
+            cold.is_some_and(|cold| marks.records <= cold.records && marks.bytes <= cold.bytes)
+        };
+        if !state.marks.iter().all(of_cold) {
+            return Err("there are marks of no cold segment");
         }
         Ok(state)
     }
@@ -306,6 +368,19 @@ fn cold_rows(body: &[u8]) -> Option<Arc<[ColdSegment]>> {
     let ascending = rows.is_sorted_by(|one, next| one.number < next.number);
     let cold = rows.iter().all(|row| row.number > COLD);
     (body.len().is_multiple_of(COLD_ROW_BYTES) && ascending && cold).then_some(rows)
+}
+
+fn marks_rows(body: &[u8]) -> Option<Arc<[ColdMarks]>> {
+    let row = |row: &[u8]| ColdMarks {
+        number: word32(row, 0),
+        epoch: word64(row, 8),
+        records: word64(row, 16),
+        bytes: word64(row, 24),
+        check: word64(row, 32),
+    };
+    let rows: Arc<[ColdMarks]> = body.chunks_exact(MARKS_ROW_BYTES).map(row).collect();
+    let ascending = rows.is_sorted_by(|one, next| one.number < next.number);
+    (body.len().is_multiple_of(MARKS_ROW_BYTES) && ascending).then_some(rows)
 }
 
 fn absent_rows(body: &[u8]) -> Option<Arc<AbsentCommits>> {
@@ -410,6 +485,7 @@ mod tests {
             check: 0,
             base: 12,
             cold: [cold(1), cold(5)].into(),
+            marks: [ColdMarks { number: COLD + 5, epoch: 7, records: 2, bytes: 4000, check: 6 }].into(),
             absent: Arc::new(
                 [(Oid::from_array([1; 32]), cut(7, None)), (Oid::new(&[2; 20]).unwrap(), cut(u32::MAX, Some(next)))]
                     .into(),

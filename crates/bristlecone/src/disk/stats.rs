@@ -7,6 +7,7 @@ use super::{
     filters::Run,
     ids::SegmentIds,
     log::DiskState,
+    marks::{LiveMarks, marks_of_name},
     readers::{READERS, Who},
     refs::table_number,
     sealed::Form,
@@ -64,6 +65,7 @@ impl DiskState {
             memory += segment.memory_bytes();
             mapped += segment.mapped().map_or(0, |map| map.len() as u64);
             mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
+            mapped += segment.live.as_ref().map_or(0, LiveMarks::mapped_bytes);
         }
         if let Some(plan) = read_lock(&table.plan).as_ref() {
             let (own, shown) = plan.filter_bytes();
@@ -152,7 +154,8 @@ impl DiskState {
             files += bytes;
             // What a collection emptied is no part of the store, though a process may read it.
             let indexed = Form::of_name(&name).map(|(number, _)| number);
-            let number = segment_number(&name).or_else(|| cold_number(&name)).or(indexed);
+            let marked = marks_of_name(&name).map(|(number, _)| number);
+            let number = segment_number(&name).or_else(|| cold_number(&name)).or(indexed).or(marked);
             if number.is_some_and(|number| !table.has(number)) {
                 continue;
             }
@@ -164,7 +167,7 @@ impl DiskState {
                     _ => bytes,
                 },
                 None if Form::of_name(&name).is_some() || cold_number(&name).is_some() => bytes,
-                None if Run::of_name(&name).is_some() => bytes,
+                None if Run::of_name(&name).is_some() || marked.is_some() => bytes,
                 None if state_epoch(&name).is_some() || table_number(&name).is_some() => bytes,
                 None => 0,
             };

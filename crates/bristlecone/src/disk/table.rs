@@ -45,7 +45,9 @@ impl SegmentTable {
     pub(super) fn after(&self, state: StoreState) -> Self {
         let table = Self::new(state);
         table.note(self.numbers().iter().copied());
-        for segment in self.opened().filter(|segment| table.has(segment.number)) {
+        // One of which other records are live is opened anew, so that none that was found right before is read.
+        let stays = |number| table.has(number) && (number < COLD || table.state.shares_cold(&self.state, number));
+        for segment in self.opened().filter(|segment| stays(segment.number)) {
             table.keep(segment.clone());
         }
         table

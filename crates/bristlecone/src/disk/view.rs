@@ -46,18 +46,23 @@ impl<'a> DiskView<'a> {
     pub(super) fn find_at(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         match self.probe(&at.oid, at.at)? {
             Probe::Found(object) => Ok(Some(object)),
-            Probe::Other => Ok(None),
+            Probe::Other | Probe::Dead => Ok(None),
             Probe::Bad(reason) => Err(self.damaged(&at.oid, at.at, reason)),
         }
     }
 
-    /// Whether the record at a place says that it is of this object. What else is in it is not looked at.
+    /// Whether the record at a place is live and says that it is of this object. What else is in it is not looked at.
     pub(super) fn is_at(&self, oid: &Oid, at: Location) -> bool {
         let offset = at.0 & 0xffff_ffff;
         let Ok(Some(segment)) = self.segment((at.0 >> 32) as u32) else { return false };
-        if !at.is_some() || !offset.is_multiple_of(8) {
-            return false;
-        }
+        at.is_some()
+            && offset.is_multiple_of(8)
+            && matches!(segment.is_live(offset), Ok(true))
+            && self.has_id(segment, oid, offset)
+    }
+
+    /// Whether the record at an offset says that it is of this object.
+    pub(super) fn has_id(&self, segment: &Segment, oid: &Oid, offset: u64) -> bool {
         let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64);
         let header = header.as_deref().ok().and_then(RecordHeader::first);
         header.is_some_and(|header| header.oid() == Some(oid.as_bytes()))

@@ -15,6 +15,9 @@ use crate::{Result, SweepDue, SweepLimits, Swept};
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
 const GRACE_SECONDS: u32 = 86_400;
 
+/// How much of a file that a collection keeps may be garbage, in percent.
+const SLACK: u8 = 15;
+
 /// For how long a commit waits at least and at most while a collection does not keep up; in between, for as long as it took from the
 /// last one that waited, so that commits have half of the time.
 const PAUSE_MIN: Duration = Duration::from_micros(100);
@@ -110,7 +113,7 @@ impl<F: Format> Repo<F> {
         }
         // The time since a commit waited for an earlier collection says nothing of how long commits take.
         collector.set_paused(None);
-        let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true);
+        let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true).slack(SLACK);
         if due == SweepDue::Now {
             let _ = self.sweep(&[], &limits);
             collector.running.store(false, Release);

@@ -24,7 +24,7 @@ const ENTRIES: u64 = 200;
 const KEPT: usize = 20;
 
 fn options() -> DiskOptions {
-    DiskOptions::default().segment_bytes(64 << 10)
+    DiskOptions::default().segment_bytes(64 << 10).cold_bytes(24 << 10)
 }
 
 fn open(dir: &Path, read_only: bool) -> Repo {
@@ -75,6 +75,11 @@ fn info(rng: &mut Rng) -> Info {
     info
 }
 
+/// In part or whole; with what is dead hidden alone, or some of it or all copied away.
+fn limits(rng: &mut Rng) -> SweepLimits {
+    SweepLimits::default().partial(rng.below(3) == 0).slack(*rng.pick(&[0, 30, 100]))
+}
+
 /// Commits until killed; collects without being asked, and now and then at once, and moves another branch to and fro.
 pub(crate) fn write_for_ever(dir: &Path) {
     let mut rng = Rng::of_this_process();
@@ -89,7 +94,7 @@ pub(crate) fn write_for_ever(dir: &Path) {
             Err(error) => panic!("a commit fails: {error}"),
         }
         match rng.below(40) {
-            0 => match repo.sweep(&[], &SweepLimits::default().partial(rng.below(2) == 0)) {
+            0 => match repo.sweep(&[], &limits(&mut rng)) {
                 Ok(swept) => report(&format!("SWEPT {}", swept.objects)),
                 Err(Error::Locked { .. }) => {}
                 Err(error) => panic!("a collection fails: {error}"),

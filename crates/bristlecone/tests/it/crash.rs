@@ -43,6 +43,21 @@ fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
         .assert_sound();
 }
 
+/// Collections that hide what is dead, rewrite cold segments of one or two objects and put small ones together.
+#[test]
+fn a_crash_at_any_call_of_a_collection_loses_nothing_synced() {
+    let collecting: Vec<_> = workloads().into_iter().filter(|workload| workload.name.starts_with("sweep")).collect();
+    assert!(collecting.len() >= 3);
+    for (options, cold_bytes) in [(tiny(), 600), (tiny_with_maps(), 1200)] {
+        let engine = DiskEngine::new(options.cold_bytes(cold_bytes));
+        let options = Options { seeds: 1, seed_first: 21, nested_step: step(40, 4), ..Options::default() };
+        let report = explore(&engine, &collecting, options);
+        println!("cold segments of {cold_bytes} bytes: {report}");
+        report.assert_sound();
+        assert!(report.crash_points() >= 1000, "{report}");
+    }
+}
+
 /// Every kind of call that the engine makes on the way of a commit.
 const KINDS: [CallKind; 8] = {
     use CallKind::*;

@@ -17,9 +17,9 @@ pub(crate) fn format_tag() -> FormatTag {
     FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
 }
 
-/// The smallest segments, and no threads, so that every run makes the same calls.
+/// The smallest segments, cold ones of a few objects, and no threads, so that every run makes the same calls.
 pub(crate) fn tiny() -> DiskOptions {
-    DiskOptions::default().segment_bytes(4096).maps(false).background(false).collect(false)
+    DiskOptions::default().segment_bytes(4096).cold_bytes(2048).maps(false).background(false).collect(false)
 }
 
 /// The smallest segments, and else as a store is used unless options say otherwise: objects are read through maps, and

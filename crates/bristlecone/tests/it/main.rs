@@ -6,6 +6,7 @@ mod combinators;
 mod conformance;
 mod copy;
 mod crash;
+mod dead;
 #[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;
 mod edits;

@@ -422,7 +422,7 @@ fn a_store_says_when_a_collection_is_due_and_when_it_does_not_keep_up() {
 #[test]
 fn a_collection_that_is_stopped_leaves_no_files() {
     let disk = SimStorage::new();
-    let repo = create(&disk, &tiny());
+    let repo = create(&disk, &tiny().cold_bytes(1 << 20));
     set(&repo, "last 3 refs/heads/*\n");
     (0..60).for_each(|number| _ = commit(&repo, "main", number));
     let copies = || {

@@ -67,6 +67,16 @@ fn sweeps() -> Vec<Workload> {
                 sweep(0),
             ],
         ),
+        workload("sweeps that leave garbage beside what is live, and rewrite it", {
+            let names = ["a", "b", "c", "d", "e", "f"];
+            let commits = names.iter().map(|&name| commit(name, &[350, 30], None));
+            let mut steps: Vec<CrashStep> = commits.collect();
+            for gone in [&["f"][..], &["a", "c"], &["b"], &["d"]] {
+                steps.extend([remove(gone, Synced), sweep(0), commit("e", &[60], Synced)]);
+            }
+            steps.extend([commit("a", &[350, 30], None), sweep(0)]);
+            steps
+        }),
         workload("sweeps by two handles beside commits", {
             (0..12).map(|n| match n % 4 {
                 1 => CrashStep::Remove { handle: n % 2, refs: vec!["b".to_owned()], durability: mixed_pair(n) },

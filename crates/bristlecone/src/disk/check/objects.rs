@@ -152,17 +152,24 @@ impl ObjectPart<'_> {
             each(oid, object)
         };
         match self.part {
-            Part::Segment(number) => match view.segment(*number)? {
-                Some(segment) if *number >= COLD => view.cold_objects(segment, each, damage),
-                Some(segment) => {
-                    view.log_objects(segment, (*number == last).then_some(self.end & 0xffff_ffff), each, damage)
+            Part::Segment(number) => match view.segment(*number) {
+                // Without its marks it cannot be opened.
+                Err(Error::Corrupt { file, offset, oid, reason }) => {
+                    damage(Damage { file, offset, oid, reason });
+                    Ok(())
                 }
-                None => Ok(()),
+                segment => match segment? {
+                    Some(segment) if *number >= COLD => view.cold_objects(segment, each, damage),
+                    Some(segment) => {
+                        view.log_objects(segment, (*number == last).then_some(self.end & 0xffff_ffff), each, damage)
+                    }
+                    None => Ok(()),
+                },
             },
             Part::Missing { numbers } => {
                 let mut gone: Vec<_> = view.table.missing(&view.table.numbers(), last).collect();
                 for &number in numbers {
-                    if view.segment(number)?.is_none() {
+                    if matches!(view.segment(number), Ok(None)) {
                         gone.push(number..=number);
                     }
                 }
@@ -242,7 +249,7 @@ impl DiskView<'_> {
         result
     }
 
-    /// Calls `each` for the objects of a cold segment.
+    /// Calls `each` for the objects of a cold segment that are live.
     fn cold_objects(
         &self,
         segment: &Segment,
@@ -269,6 +276,11 @@ impl DiskView<'_> {
         let mut result = Ok(());
         let uncovered = salvage(segment, range, &mut |at, record, bytes| {
             if result.is_ok() {
+                match segment.is_live(at) {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => return result = Err(self.io(&segment.name, error)),
+                }
                 result = self.give(segment, at, record, bytes, each).map(|_| ());
             }
         });

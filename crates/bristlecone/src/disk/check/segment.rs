@@ -44,7 +44,14 @@ impl DiskView<'_> {
     /// Checks a segment with the indexes that it has. The log ends in the segment `last`.
     pub(super) fn check_segment(&self, number: u32, last: u32, forms: &[Form]) -> Result<SegmentFindings, Error> {
         let mut check = SegmentCheck { shared: *self, found: SegmentFindings::default() };
-        let segment = self.segment(number)?;
+        let segment = match self.segment(number) {
+            // Without its marks it cannot be opened.
+            Err(Error::Corrupt { file, offset, oid, reason }) => {
+                check.found.damages.push(Damage { file, offset, oid, reason });
+                return Ok(check.found);
+            }
+            segment => segment?,
+        };
         match (segment, self.table.state.cold(number)) {
             (None, _) => check.found.is_missing = true,
             (Some(segment), Some(cold)) => check.cold(segment, cold)?,
@@ -138,10 +145,14 @@ impl SegmentCheck<'_> {
     /// Checks a cold segment.
     fn cold(&mut self, segment: &Segment, cold: &ColdSegment) -> Result<(), Error> {
         let failed = |error| self.shared.io(&segment.name, error);
-        let (mut bad, mut count) = (Vec::new(), 0);
+        let (mut bad, mut count, mut live) = (Vec::new(), 0, 0);
         let whole = cold_is_whole(segment, self.shared.header.salt, cold).map_err(failed)?;
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
-        let uncovered = salvage(segment, records, &mut |_, _, _| count += 1).map_err(failed)?;
+        let uncovered = salvage(segment, records, &mut |at, _, _| {
+            count += 1;
+            live += u64::from(segment.is_live(at).unwrap_or(false));
+        });
+        let uncovered = uncovered.map_err(failed)?;
         for range in uncovered {
             let mut buffer = Vec::new();
             let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
@@ -150,6 +161,9 @@ impl SegmentCheck<'_> {
         }
         if !whole && bad.is_empty() {
             bad.push((0, None, "the cold segment is not what the store's state says".to_owned()));
+        }
+        if bad.is_empty() && live != self.shared.table.state.live_of(cold).0 {
+            bad.push((0, None, "its marks are of other records than the cold segment has".to_owned()));
         }
         self.found.records += count;
         self.found.bytes += segment.bytes;

@@ -1,24 +1,21 @@
-//! Copying what is live to cold segments, and what was appended meanwhile.
+//! Copying what is live in the log to cold segments, and what was appended meanwhile.
 
 use std::sync::Arc;
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, FOLLOWED_OIDS_MAX};
+use super::{Collection, FOLLOWED_OIDS_MAX, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, RefTarget},
     disk::{
-        cold::{COLD_BYTES_MAX, ColdWriter},
         files::segment_name,
         frame::put_ref,
         roll::now_seconds,
-        state::{StoreState, WholeLeft},
+        state::{ColdMarks, StoreState, WholeLeft},
     },
 };
 
-/// At most so many bytes of refs get the new places of their objects; others are found by their ids.
-const ROWS_BYTES_MAX: usize = 256 << 10;
 /// Of objects that are being copied, so many at a time have their children at hand.
 const OPEN_MAX: usize = 1024;
 
@@ -83,7 +80,7 @@ impl Collection<'_, '_> {
         }
         let Some(object) = self.find(wanted)? else { return Ok((None, None)) };
         let at = object.location();
-        if self.live.place(at.0).is_some() || self.stays(at) {
+        if self.place(at).is_some() {
             return Ok((Some(at), None));
         }
         let children = Some(self.children(&wanted.oid, &object)?);
@@ -109,10 +106,13 @@ impl Collection<'_, '_> {
 
     /// Returns where what was at a location is from now on.
     pub(super) fn place(&self, at: Location) -> Option<Location> {
-        if self.stays(at) { Some(at) } else { self.live.place(at.0).map(Location) }
+        if self.is_cold(at) {
+            return (self.partial || self.live.is_marked(at.0)).then_some(at);
+        }
+        self.live.place(at.0).map(Location)
     }
 
-    /// Writes the copy of an object whose children were copied.
+    /// Writes the copy of an object whose children were copied; what is in a cold segment is marked there.
     fn write(&mut self, oid: &Oid, at: Location, children: &[Option<ObjRef>]) -> Result<(), Error> {
         let missing = || self.view.damaged(oid, at, "the segment has vanished".to_owned());
         let segment = self.view.segment((at.0 >> 32) as u32)?.ok_or_else(missing)?;
@@ -121,35 +121,22 @@ impl Collection<'_, '_> {
         let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64).map_err(failed)?;
         let span = RecordHeader::first(&header).ok_or_else(missing)?;
         let (bytes, named) = (span.bytes(), span.children() as usize);
+        if self.is_cold(at) {
+            if self.live.mark(at.0) {
+                self.live.add_bytes(at.0, bytes.next_multiple_of(8));
+                self.revived = true;
+            }
+            return self.pace.spend(self.roots, bytes);
+        }
         let record = segment.bytes_at(offset, bytes).map_err(failed)?;
         let places: Result<Vec<Location>, Error> = children
             .iter()
             .take(named)
             .map(|child| child.map_or(Ok(Location::NONE), |child| self.place_of(&child)))
             .collect();
-        let places = places?;
-        if self.writer.as_ref().is_some_and(|writer| writer.bytes() + bytes > COLD_BYTES_MAX) {
-            self.finish_segment()?;
-        }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => {
-                let writer = ColdWriter::new(&self.view.storage, self.view.header.salt, self.next_number)?;
-                self.next_number += 1;
-                none.insert(writer)
-            }
-        };
-        let place = writer.put(oid, &record, &places)?;
+        let place = self.files.put(oid, &record, &places?)?;
         self.live.put(at.0, place.0);
         self.pace.spend(self.roots, bytes)
-    }
-
-    /// Ends the cold segment that is being written, if one is.
-    pub(super) fn finish_segment(&mut self) -> Result<(), Error> {
-        if let Some(writer) = self.writer.take() {
-            self.done.push(writer.finish()?);
-        }
-        Ok(())
     }
 
     /// Goes through what was appended meanwhile up to a location, and copies what it names.
@@ -216,32 +203,53 @@ impl Collection<'_, '_> {
         Ok(absent)
     }
 
-    /// Returns the state that the collection leaves.
-    pub(super) fn state(&self) -> Result<StoreState, Error> {
+    /// Returns what is live of the cold segments from now on, and their numbers; one of which nothing is, is left out.
+    fn cold_marks(&mut self) -> Result<(Vec<u32>, Vec<ColdMarks>), Error> {
+        let before = &self.view.table.state;
+        let (mut numbers, mut marks) = (Vec::new(), Vec::new());
+        for cold in &*before.cold {
+            let live = self.live.marks(cold.number).filter(|_| !self.partial);
+            let known = before.marks(cold.number);
+            match live {
+                Some((_, 0, _)) => continue,
+                // What is dead stays so: as many are the same ones.
+                Some(live) if live.1 != before.live_of(cold).0 => marks.push(self.files.marks(cold, live)?),
+                _ => marks.extend(known),
+            }
+            numbers.push(cold.number);
+        }
+        self.revived = false;
+        Ok((numbers, marks))
+    }
+
+    /// Returns the state that the collection leaves, and writes the marks that it names.
+    pub(super) fn state(&mut self) -> Result<StoreState, Error> {
+        let (numbers, marks) = self.cold_marks()?;
         let before = &self.view.table.state;
         let stays = |oid: &Oid| -> Result<bool, Error> {
             let found = self.find(&ObjRef::from(*oid))?;
             Ok(found.is_some_and(|found| self.place(found.location()).is_some()))
         };
         let absent = if self.partial { self.absent_besides(&stays)? } else { self.absent(&stays)? };
-        let mut cold = if self.partial { before.cold.to_vec() } else { Vec::new() };
-        cold.extend(self.done.iter().copied());
+        let stay = before.cold.iter().filter(|cold| numbers.binary_search(&cold.number).is_ok());
+        let cold = stay.chain(self.files.segments()).copied().collect();
         let time = now_seconds();
-        let whole = match before.whole {
-            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), time, ..whole },
-            _ => WholeLeft { bytes: cold.iter().map(|cold| cold.bytes).sum(), since: 0, time },
-        };
-        Ok(StoreState {
+        let mut state = StoreState {
             absent,
             epoch: before.epoch + 1,
             check: 0,
             base: self.cut,
-            cold: cold.into(),
-            whole: Some(whole),
+            cold,
+            marks: marks.into(),
             graced: self.graced.clone().into(),
             time,
             ..before.clone()
-        })
+        };
+        state.whole = Some(match before.whole {
+            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), time, ..whole },
+            _ => WholeLeft { bytes: state.live_bytes(), since: 0, time },
+        });
+        Ok(state)
     }
 
     /// Returns moves of refs to where their objects are now.

@@ -116,22 +116,31 @@ impl Collection<'_, '_> {
     }
 
     /// Marks everything to which these lead.
-    fn mark(&mut self, mut open: Vec<ObjRef>) -> Result<(), Error> {
+    fn mark(&mut self, roots: Vec<ObjRef>) -> Result<(), Error> {
+        // What is named by an object of a cold segment, and only lies in the log, is not met by way of what is copied.
+        let mut open: Vec<(ObjRef, bool)> = roots.into_iter().map(|root| (root, false)).collect();
         // Those that must be found by their ids: what one tree names, many may name.
         let mut seen = OidSet::default();
-        while let Some(wanted) = open.pop() {
+        while let Some((wanted, below_cold)) = open.pop() {
             let Some(object) = self.find(&wanted)? else { continue };
-            if self.live.mark(object.location().0) {
+            let at = object.location();
+            if self.live.mark(at.0) {
                 let bytes = (object.read_bytes() as u64).next_multiple_of(8);
-                self.live_bytes += bytes;
-                self.live_objects += 1;
+                self.live.add_bytes(at.0, bytes);
+                (self.live_objects, self.live_bytes) = (self.live_objects + 1, self.live_bytes + bytes);
+                let cold = self.is_cold(at);
+                if !cold {
+                    (self.copied_objects, self.copied_bytes) = (self.copied_objects + 1, self.copied_bytes + bytes);
+                    self.kept.extend(below_cold.then(|| ObjRef::new(wanted.oid, at)));
+                }
                 self.pace.spend(self.roots, bytes)?;
                 let children = self.children(&wanted.oid, &object)?.into_iter().flatten();
                 let done = |child: &ObjRef| {
                     (self.live.is_marked(child.at.0) || self.stays(child.at)) && self.view.is_at(&child.oid, child.at)
                 };
                 let children = children.filter(|child| !done(child));
-                open.extend(children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid)));
+                let children = children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid));
+                open.extend(children.map(|child| (child, cold)));
                 if seen.len() > FOLLOWED_OIDS_MAX {
                     seen.clear();
                 }
@@ -314,6 +323,11 @@ impl Collection<'_, '_> {
     fn estimate(&self) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         for (number, bytes) in self.live.segments() {
+            if let Some(cold) = self.view.table.state.cold(number) {
+                let (objects, bytes) = self.view.table.state.live_of(cold);
+                (swept.objects, swept.bytes) = (swept.objects + objects, swept.bytes + bytes);
+                continue;
+            }
             let Some(segment) = self.view.segment(number)? else { continue };
             let ids = self.view.ids(segment)?;
             let index = ids.surveyed.get().and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
@@ -339,6 +353,10 @@ impl Collection<'_, '_> {
         for &number in &numbers {
             self.each_entry(number, &mut |segment, prefix, offset| {
                 let at = segment.location(u64::from(offset));
+                let is_live = segment.is_live(u64::from(offset));
+                if !is_live.map_err(|error| self.view.io(&segment.name, error))? {
+                    return Ok(());
+                }
                 if self.live.is_marked(at) || live.binary_search(&prefix).is_ok() {
                     return Ok(());
                 }
