@@ -1,6 +1,9 @@
 //! Objects of a format, decoded from an input: they need not fit each other, nor be sound.
 
-use std::{cell::Cell, collections::HashMap};
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use bristlecone_core::{
     Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source, record_bytes, write_record,
@@ -18,7 +21,7 @@ pub(crate) struct Store {
     /// The same as records, to be lent.
     records: HashMap<Oid, Vec<u8>>,
     lends: bool,
-    reads: Cell<usize>,
+    reads: AtomicUsize,
 }
 
 /// The objects of an input, in its order: of each its id, and whether its body is one of the format.
@@ -38,13 +41,12 @@ impl Store {
 
     /// Begins another question. `lends`: whether objects are lent where they lie, besides being read.
     pub(crate) fn begin(&mut self, lends: bool) {
-        self.reads.set(0);
+        *self.reads.get_mut() = 0;
         self.lends = lends;
     }
 
     fn count_read(&self) {
-        self.reads.set(self.reads.get() + 1);
-        assert!(self.reads.get() < READS_MAX, "a walk without an end");
+        assert!(self.reads.fetch_add(1, Relaxed) + 1 < READS_MAX, "a walk without an end");
     }
 }
 

@@ -194,3 +194,17 @@ pub enum ChangeTarget<'a> {
     /// An id of another store.
     Foreign(Oid),
 }
+
+/// The changes of a directory, sorted by step without duplicates. One that is asked for again is made again, and is the same.
+pub trait ChangeList: Sync {
+    /// Returns how many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns one of them.
+    fn get(&self, index: usize) -> Change<'_>;
+}

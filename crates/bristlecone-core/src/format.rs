@@ -4,12 +4,12 @@
 //! those that are hashed, lists the children of a stored object in a fixed order (that of the record's
 //! locations) and may refuse what it cannot hold.
 
-use alloc::string::String;
+use alloc::{string::String, vec::Vec};
 use core::{error, fmt};
 
 use crate::{
-    Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Tag,
-    Target,
+    Bytes, Change, ChangeList, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink,
+    Source, Tag, Target,
 };
 
 pub(crate) mod ahead;
@@ -179,13 +179,29 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// Those of the source.
-    fn update<S: Source, K: Sink>(
+    fn update<S: Source + Sync, K: Sink>(
         &self,
         source: &S,
         sink: &mut K,
         base: Option<&ObjRef>,
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>, S::Error>;
+
+    /// As [`Format::update`], with changes that are made when they are needed: a format that divides its work need not have
+    /// all of them at once.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &C,
+    ) -> Result<Option<ObjRef>, S::Error> {
+        let changes: Vec<Change<'_>> = (0..changes.len()).map(|index| changes.get(index)).collect();
+        self.update(source, sink, base, &changes)
+    }
 
     /// Whether a wide directory is many objects, of which an update writes those that it changes: then many changes of one
     /// directory may be made in several updates.

@@ -38,7 +38,7 @@ mod tag;
 
 pub use codec::{ByteReader, DecodeError};
 pub use commit::{Commit, Signature, Zone};
-pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
+pub use entry::{Change, ChangeList, ChangeTarget, Entry, EntryKind, Mode, Target};
 #[cfg(feature = "git")]
 pub use format::git;
 #[cfg(feature = "tezos")]
@@ -49,7 +49,7 @@ pub use format::{
 };
 pub use hash::{Algorithm, Oid, OidError, OidPrefix, to_hex};
 pub use id::{CommitId, TagId, TreeId};
-pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
+pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, SHARED_MIN, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
 pub use record::{RECORD_HEADER_BYTES, Record, RecordError, RecordHeader, record_bytes, record_span, write_record};
 pub use tag::Tag;

@@ -456,7 +456,7 @@ impl<'a> Object<'a> {
 /// Where objects come from.
 pub trait Source {
     /// What reading can fail with; also carries what is wrong with an object.
-    type Error: From<crate::FormatError>;
+    type Error: From<crate::FormatError> + Send;
 
     /// Returns the record of an object that is where the hint says and can be borrowed, checked; `None` in any
     /// other case, for whatever reason. The record's kind is not checked.
@@ -500,6 +500,11 @@ impl Source for NoSource {
     }
 }
 
+/// From this many changes on, a directory's changes are made in stretches of about half as many, which threads can share. A
+/// stretch takes a millisecond at most, a look at what lies around it a few microseconds; and what it needs stays in the
+/// processor's cache, so that one thread gains from it, too.
+pub const SHARED_MIN: usize = 8192;
+
 /// Where new objects go.
 pub trait Sink {
     /// Takes an object and returns where it will be. The same object given twice is kept once.
@@ -524,5 +529,32 @@ pub trait Sink {
     /// Hears from an update that a step which was bound to a directory is bound to something else from now on.
     fn dir_replaced(&mut self, step: &[u8]) {
         let _ = step;
+    }
+
+    /// Calls both, which give objects to this sink, and returns what both return. All that `one` gives comes before what
+    /// `other` gives.
+    ///
+    /// A sink may have another thread call `other` at the same time, with a sink of its own whose objects it then takes in
+    /// behind those of `one`. So `other` must not need what `one` gives, nor name places of
+    /// what this sink was given before, which are not those of a sink beside it. The places that `other` learnt are others then:
+    /// `moved` gets what it returned, and what to ask where something is now that was at a place.
+    ///
+    /// The default calls one after the other.
+    fn join<A: Send, B: Send>(
+        &mut self,
+        one: impl FnOnce(&mut Self) -> A + Send,
+        other: impl FnOnce(&mut Self) -> B + Send,
+        moved: impl FnOnce(&mut B, &dyn Fn(Location) -> Location),
+    ) -> (A, B)
+    where
+        Self: Sized,
+    {
+        let _ = moved;
+        (one(self), other(self))
+    }
+
+    /// From how many changes of a directory on it is worth while to share them out ([`Sink::join`]).
+    fn shared_min(&self) -> usize {
+        SHARED_MIN
     }
 }

@@ -4,10 +4,9 @@
 //! is kept whole is hashed so), every object's id is that of its contents, and nothing is written twice.
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, HashMap, HashSet},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, RwLock},
 };
 
 use bristlecone_core::{
@@ -19,16 +18,16 @@ use serde_json::Value;
 
 #[derive(Default)]
 struct Objects {
-    objects: RefCell<HashMap<Oid, (Kind, Vec<u8>)>>,
-    reads: RefCell<usize>,
+    objects: RwLock<HashMap<Oid, (Kind, Vec<u8>)>>,
+    reads: RwLock<usize>,
 }
 
 impl Source for Objects {
     type Error = FormatError;
 
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, FormatError> {
-        *self.reads.borrow_mut() += 1;
-        let objects = self.objects.borrow();
+        *self.reads.write().unwrap() += 1;
+        let objects = self.objects.read().unwrap();
         let missing = FormatError::Inconsistent { kind, reason: "it is missing" };
         let (kind, body) = objects.get(&at.oid).ok_or(missing)?;
         Ok(Object::from_body(*kind, Bytes::from(Arc::<[u8]>::from(&body[..]))))
@@ -44,7 +43,7 @@ struct Put<'o> {
 
 impl Sink for Put<'_> {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], _: &[Location], _: &[u64]) -> Location {
-        let known = self.objects.objects.borrow().contains_key(&oid) || self.new.iter().any(|new| new.0 == oid);
+        let known = self.objects.objects.read().unwrap().contains_key(&oid) || self.new.iter().any(|new| new.0 == oid);
         self.again += usize::from(known);
         self.new.push((oid, kind, body.to_vec()));
         Location::NONE
@@ -62,7 +61,7 @@ impl Objects {
         let (new, again) = (put.new, put.again);
         let count = new.len();
         for (oid, kind, body) in new {
-            self.objects.borrow_mut().insert(oid, (kind, body.clone()));
+            self.objects.write().unwrap().insert(oid, (kind, body.clone()));
             tezos.children(kind, &body, &mut |_, _| ()).unwrap();
             let object = Object::from_body(kind, body[..].into());
             assert_eq!(tezos.object_id(self, &object), Ok(oid));
@@ -284,13 +283,13 @@ fn large_directories_touch_few_pieces() {
     let map: BTreeMap<Vec<u8>, Held> =
         (0..20_000_u32).map(|n| (format!("{n:08x}").into_bytes(), Held::Short(vec![1]))).collect();
     let root = objects.build(&tezos, &map);
-    *objects.reads.borrow_mut() = 0;
+    *objects.reads.write().unwrap() = 0;
     let change =
         Change { step: b"00000007", mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(b"2"))) };
     let (_, new, again) = objects.update(&tezos, root, &[change]);
     // 20,000 entries are three pieces deep; the check of ids reads none of them.
     assert_eq!((new, again), (3, 0));
-    assert!(*objects.reads.borrow() <= 3, "{}", objects.reads.borrow());
+    assert!(*objects.reads.read().unwrap() <= 3, "{}", objects.reads.read().unwrap());
 }
 
 /// Returns 128 names whose seeded hashes are equal for every seed.
@@ -328,7 +327,7 @@ fn names_whose_hashes_collide() {
     let mut leaf = objects.read(Kind::Node, &whole.unwrap()).unwrap().body().to_vec();
     leaf[0] = 1;
     let oid = tezos.object_id(&objects, &Object::from_body(Kind::Node, leaf[..].into())).unwrap();
-    objects.objects.borrow_mut().insert(oid, (Kind::Node, leaf));
+    objects.objects.write().unwrap().insert(oid, (Kind::Node, leaf));
     let mut root = [&[2, 0, 0, 0, 33, 0, 0, 0][..], &(1_u64 << (seeded_hash(0, &names[0]) % 8)).to_le_bytes()].concat();
     root.extend(oid.as_bytes());
     assert!(tezos.children(Kind::Node, &root, &mut |_, _| ()).is_ok());
@@ -358,7 +357,7 @@ fn names_that_part_late() {
     for (tezos, in_one) in [(tezos, false), (tezos.hashing(64, 100), true)] {
         let objects = Objects::default();
         let root = objects.build(&tezos, &map).unwrap();
-        assert_eq!(objects.objects.borrow().len() == 2, in_one);
+        assert_eq!(objects.objects.read().unwrap().len() == 2, in_one);
         check(&tezos, &objects, &root, &map, &mut random);
         assert_eq!(Some(root), Objects::default().build(&tezos.split(false), &map));
     }
@@ -447,11 +446,11 @@ fn the_check_of_a_flat_id_covers_its_pieces() {
         let mut body = objects.read(Kind::Node, &root).unwrap().body().to_vec();
         body[0] = 1;
         let oid = checked(&body).unwrap();
-        objects.objects.borrow_mut().insert(oid, (Kind::Node, body));
+        objects.objects.write().unwrap().insert(oid, (Kind::Node, body));
         moved[piece(index)].copy_from_slice(oid.as_bytes());
     }
     let moved_root = ObjRef::from(Oid::from_array([7; 32]));
-    objects.objects.borrow_mut().insert(moved_root.oid, (Kind::Node, moved.clone()));
+    objects.objects.write().unwrap().insert(moved_root.oid, (Kind::Node, moved.clone()));
     let listed = tezos.entries(&objects, &moved_root, None, None, Direction::Forward).unwrap();
     assert!(listed.map(|entry| entry.unwrap().step.to_vec()).eq(map.into_keys()), "the same entries");
     assert!(checked(&moved).is_err());

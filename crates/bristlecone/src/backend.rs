@@ -34,6 +34,7 @@ mod sweep;
 mod wrap;
 
 pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize};
+pub(crate) use batch::Absorbed;
 pub use batch::{Batch, BatchRecord};
 pub use cached::{CacheStats, Cached};
 pub use counts::{Counts, Latencies};

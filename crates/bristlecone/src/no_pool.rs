@@ -10,6 +10,11 @@ pub(crate) const fn help() -> bool {
     false
 }
 
+/// Calls `work`; there is no pool to call it in.
+pub(crate) fn within<R: Send>(_: usize, work: impl FnOnce() -> R + Send) -> R {
+    work()
+}
+
 /// Calls both, one after the other, and returns what both return. The argument of `other` says that no other thread calls
 /// it.
 pub(crate) fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce(bool) -> B + Send) -> (A, B) {

@@ -1,4 +1,16 @@
-//! The rayon pool that the calling thread belongs to, if it belongs to one.
+//! The rayon pool that the calling thread belongs to, if it belongs to one; and pools of our own.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZero,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// Pools of our own, by their numbers of threads. They are made when they are needed, and stay.
+static OWN: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
 
 /// Whether the calling thread belongs to a pool.
 pub(crate) fn is_here() -> bool {
@@ -14,4 +26,31 @@ pub(crate) fn help() -> bool {
 /// is so, at the same time; else it is called after `one`.
 pub(crate) fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce(bool) -> B + Send) -> (A, B) {
     rayon::join_context(|_| one(), |context| other(context.migrated()))
+}
+
+/// Calls `work` in a pool: that of the calling thread; if it belongs to none, one of our own of so many threads, 0 for as many
+/// as the machine has. Where that makes one thread, or there can be no pool, the calling thread does the work itself.
+pub(crate) fn within<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
+    if is_here() {
+        return work();
+    }
+    match own(threads) {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}
+
+fn own(threads: usize) -> Option<Arc<ThreadPool>> {
+    let threads = if threads == 0 { thread::available_parallelism().map_or(1, NonZero::get) } else { threads };
+    if threads == 1 {
+        return None;
+    }
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = own.get(&threads) {
+        return Some(pool.clone());
+    }
+    let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("bristlecone-{number}"));
+    let pool = Arc::new(named.build().ok()?);
+    own.insert(threads, pool.clone());
+    Some(pool)
 }

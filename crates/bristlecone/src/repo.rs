@@ -123,6 +123,25 @@ impl<F: Format> Repo<F> {
         self.shared.set_pending_max(bytes);
     }
 
+    /// Sets how many threads a large commit may have, for all trees of this repository and its clones: 1 for none but the
+    /// caller's, 0 for as many as the machine has. Unless it is set, it is 0.
+    ///
+    /// This is about callers in no rayon pool, whose large commits (from some 16,000 edits on) and those of
+    /// [`Tree::write`](crate::Tree::write) are hashed by a pool of our own, while the caller waits. All
+    /// repositories share the pool of a number of threads; it is made when it is needed first, and then stays. A caller on a
+    /// thread of a pool has the threads of that. The objects are the same, whatever the number of threads.
+    ///
+    /// Without the feature `rayon` there is one thread.
+    pub fn set_threads(&self, threads: usize) {
+        self.shared.set_threads(threads);
+    }
+
+    /// Sets from how many changes of one directory on threads share them, so that tests can do it with few.
+    #[doc(hidden)]
+    pub fn set_shared_min(&self, changes: usize) {
+        self.shared.set_shared_min(changes);
+    }
+
     /// Returns the backend.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {

@@ -10,10 +10,14 @@ use std::{
     },
 };
 
-use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source, TreeId};
+use bristlecone_core::{
+    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, SHARED_MIN, Sink, Source, TreeId,
+};
 
 use crate::{
     Backend, Batch, Durability, Error, Result, Snapshot,
+    backend::Absorbed,
+    pool,
     repo::{Collector, StoredGraph, Upkeep},
     tree::PENDING_BYTES_MAX,
 };
@@ -41,6 +45,10 @@ pub(crate) struct StoreBase<F> {
     checked: Mutex<Checked>,
     /// The most bytes of memory that pending edits of a tree may take.
     pending_max: AtomicUsize,
+    /// How many threads of our own large commits may have; 0 for as many as the machine has.
+    threads: AtomicUsize,
+    /// From how many changes of a directory on they are shared out.
+    shared_min: AtomicUsize,
 }
 
 impl<F: Format> StoreBase<F> {
@@ -59,6 +67,8 @@ impl<F: Format> StoreBase<F> {
         let beside =
             Self::numbered(self.format.clone(), self.backend.clone(), self.empty, self.partial, self.graph.clone());
         beside.set_pending_max(self.pending_max());
+        beside.set_threads(self.threads());
+        beside.set_shared_min(self.shared_min());
         beside
     }
 
@@ -81,6 +91,8 @@ impl<F: Format> StoreBase<F> {
             graph,
             checked: Mutex::default(),
             pending_max: AtomicUsize::new(pending_max),
+            threads: AtomicUsize::new(0),
+            shared_min: AtomicUsize::new(SHARED_MIN),
         })
     }
 
@@ -92,6 +104,25 @@ impl<F: Format> StoreBase<F> {
 
     pub(crate) fn set_pending_max(&self, bytes: usize) {
         self.pending_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns how many threads of our own large commits may have; 0 for as many as the machine has.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_threads(&self, threads: usize) {
+        self.threads.store(threads, Ordering::Relaxed);
+    }
+
+    /// Returns from how many changes of a directory on they are shared out.
+    #[inline]
+    pub(crate) fn shared_min(&self) -> usize {
+        self.shared_min.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_shared_min(&self, changes: usize) {
+        self.shared_min.store(changes, Ordering::Relaxed);
     }
 
     /// Returns the number by which hints of this store are told from others.
@@ -207,7 +238,14 @@ impl<F: Format> StoreView<F> {
 
     /// Returns an empty batch's sink over what can be read here.
     pub(crate) fn sink(&self) -> FlushSink<'_> {
-        FlushSink::new(Batch::since(self.sweeps()), &*self.snapshot)
+        self.sink_since(self.sweeps())
+    }
+
+    /// Returns an empty batch's sink, of a batch made when so many sweeps had begun.
+    pub(crate) fn sink_since(&self, sweeps: u64) -> FlushSink<'_> {
+        let mut sink = FlushSink::new(Batch::since(sweeps), &*self.snapshot);
+        sink.shared_min = self.shared_min();
+        sink
     }
 
     /// Appends what a sink holds, if anything, and returns where an object of it is.
@@ -294,15 +332,26 @@ pub(crate) struct FlushSink<'b> {
     // Steps that were bound to directories, as the last updates told.
     replaced: Vec<Vec<u8>>,
     buffer: Vec<u8>,
+    shared_min: usize,
 }
 
 impl<'b> FlushSink<'b> {
     pub(crate) fn new(batch: Batch, snapshot: &'b dyn Snapshot) -> Self {
-        Self { batch, snapshot, left_out: RefCell::default(), replaced: Vec::new(), buffer: Vec::new() }
+        Self {
+            batch,
+            snapshot,
+            left_out: RefCell::default(),
+            replaced: Vec::new(),
+            buffer: Vec::new(),
+            shared_min: SHARED_MIN,
+        }
     }
 
-    pub(crate) fn snapshot(&self) -> &'b dyn Snapshot {
-        self.snapshot
+    /// Takes in what a sink was given that was filled beside this one, behind its own; returns where it is now.
+    fn absorb(&mut self, mut beside: Self) -> Absorbed {
+        self.left_out.get_mut().append(beside.left_out.get_mut());
+        self.replaced.append(&mut beside.replaced);
+        self.batch.absorb(beside.batch)
     }
 
     /// Notes that the batch does not hold an object, and keeps that in the store.
@@ -367,6 +416,42 @@ impl Sink for FlushSink<'_> {
     fn dir_replaced(&mut self, step: &[u8]) {
         self.replaced.push(step.to_vec());
     }
+
+    /// On a thread of a pool, another one may call `other`.
+    fn join<A: Send, B: Send>(
+        &mut self,
+        one: impl FnOnce(&mut Self) -> A + Send,
+        other: impl FnOnce(&mut Self) -> B + Send,
+        moved: impl FnOnce(&mut B, &dyn Fn(Location) -> Location),
+    ) -> (A, B) {
+        if !pool::is_here() {
+            return (one(self), other(self));
+        }
+        let (snapshot, sweeps, shared_min) = (self.snapshot, self.batch.left_out().1, self.shared_min);
+        let shared = Mutex::new(self);
+        let own = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (one, (mut other, beside)) = pool::join(
+            || one(&mut own()),
+            |migrated| {
+                if !migrated {
+                    // The first half is done: the sink is free.
+                    return (other(&mut own()), None);
+                }
+                let mut beside = FlushSink::new(Batch::since(sweeps), snapshot);
+                beside.shared_min = shared_min;
+                (other(&mut beside), Some(beside))
+            },
+        );
+        if let Some(beside) = beside {
+            let absorbed = own().absorb(beside);
+            moved(&mut other, &|at| absorbed.place(at));
+        }
+        (one, other)
+    }
+
+    fn shared_min(&self) -> usize {
+        self.shared_min
+    }
 }
 
 /// Prewritten values: large values that were hashed when they were set, and go to the backend before the commit.
@@ -406,3 +491,6 @@ fn append_prewritten<F: Format>(store: &StoreView<F>, batch: &mut Batch) -> Resu
     }
     Ok(())
 }
+
+#[cfg(all(test, feature = "rayon"))]
+mod tests;

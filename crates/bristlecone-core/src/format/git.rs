@@ -299,7 +299,7 @@ impl Format for Git {
         GitComparison::new(self.oid_bytes(), before, after, from, to)
     }
 
-    fn update<S: Source, K: Sink>(
+    fn update<S: Source + Sync, K: Sink>(
         &self,
         source: &S,
         sink: &mut K,

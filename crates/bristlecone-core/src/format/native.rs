@@ -11,8 +11,8 @@ use core::ops::Range;
 use self::node::{NodeLookup, NodeView};
 use super::{Direction, Format, FormatError};
 use crate::{
-    ByteReader, Bytes, Change, Checked, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Sink, Source, Tag,
-    Target, codec::DecodeError, format::descend,
+    ByteReader, Bytes, Change, ChangeList, Checked, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Sink,
+    Source, Tag, Target, codec::DecodeError, format::descend,
 };
 
 mod check;
@@ -213,7 +213,7 @@ impl Format for Native {
         NativeComparison::new(before, after, from, to)
     }
 
-    fn update<S: Source, K: Sink>(
+    fn update<S: Source + Sync, K: Sink>(
         &self,
         source: &S,
         sink: &mut K,
@@ -221,6 +221,16 @@ impl Format for Native {
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>, S::Error> {
         update::update(self, source, sink, base, changes)
+    }
+
+    fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &C,
+    ) -> Result<Option<ObjRef>, S::Error> {
+        update::update_list(self, source, sink, base, changes)
     }
 
     fn divides_dirs(&self) -> bool {

@@ -281,7 +281,7 @@ impl Format for Tezos {
         TezosComparison::new(self, before, after, from, to)
     }
 
-    fn update<S: Source, K: Sink>(
+    fn update<S: Source + Sync, K: Sink>(
         &self,
         source: &S,
         sink: &mut K,

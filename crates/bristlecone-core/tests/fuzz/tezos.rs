@@ -1,8 +1,8 @@
 //! The format of Tezos contexts: options and ids as text, directories, commits, pieces that name one another.
 
 use std::{
-    cell::Cell,
     collections::{BTreeMap, HashMap},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use bristlecone_core::{
@@ -35,7 +35,7 @@ struct Store {
     objects: HashMap<Oid, (Kind, Vec<u8>)>,
     // The same as records, to be borrowed.
     records: HashMap<Oid, Vec<u8>>,
-    reads: Cell<usize>,
+    reads: AtomicUsize,
 }
 
 /// A store that lends nothing.
@@ -80,8 +80,7 @@ impl Source for Store {
     }
 
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, FormatError> {
-        self.reads.set(self.reads.get() + 1);
-        assert!(self.reads.get() < Self::READS_MAX, "a walk without end");
+        assert!(self.reads.fetch_add(1, Relaxed) + 1 < Self::READS_MAX, "a walk without end");
         match self.objects.get(&at.oid) {
             Some((found, body)) if *found == kind => Ok(Object::from_body(kind, body[..].into())),
             _ => Err(FormatError::Inconsistent { kind, reason: "it is missing" }),
@@ -118,7 +117,7 @@ fn ask(tezos: &Tezos, store: &Store, at: &ObjRef, other: &ObjRef, random: &mut R
             }
         })
         .collect();
-    let begin = || store.reads.set(0);
+    let begin = || store.reads.store(0, Relaxed);
     begin();
     for name in &names {
         assert_eq!(tezos.find(store, at, name), tezos.find(&Unlent(store), at, name), "borrowed and read");

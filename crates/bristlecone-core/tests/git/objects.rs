@@ -1,8 +1,8 @@
 //! Objects in records, which are lent or not.
 
 use std::{
-    cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap},
+    sync::Mutex,
 };
 
 use bristlecone_core::{
@@ -27,6 +27,20 @@ impl Random {
     }
 }
 
+/// A cell that threads can share.
+#[derive(Default)]
+pub(super) struct Cell<T>(Mutex<T>);
+
+impl<T: Copy> Cell<T> {
+    pub(super) fn get(&self) -> T {
+        *self.0.lock().unwrap()
+    }
+
+    pub(super) fn set(&self, value: T) {
+        *self.0.lock().unwrap() = value;
+    }
+}
+
 /// Records, each of which stands at its number.
 #[derive(Default)]
 pub(super) struct Objects {
@@ -35,7 +49,7 @@ pub(super) struct Objects {
     /// Whether records are lent.
     pub(super) lends: Cell<bool>,
     pub(super) reads: Cell<usize>,
-    puts: RefCell<usize>,
+    puts: Cell<usize>,
 }
 
 impl Objects {
@@ -70,7 +84,7 @@ impl Objects {
     }
 
     pub(super) fn puts(&self) -> usize {
-        *self.puts.borrow()
+        self.puts.get()
     }
 }
 
@@ -130,7 +144,7 @@ impl Objects {
             assert_eq!(git.object_id(self, &Object::from_body(kind, body[..].into())), Ok(oid));
             assert!(!self.places.contains_key(&oid), "nothing is written twice");
             self.keep(kind, oid, &body, &children, &metadata);
-            *self.puts.borrow_mut() += 1;
+            self.puts.set(self.puts.get() + 1);
         }
         done
     }

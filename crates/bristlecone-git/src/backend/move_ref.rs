@@ -98,7 +98,7 @@ impl OpenRepository {
 fn message(batch: &Batch, to: Option<&RefTarget>) -> String {
     let Some(RefTarget::Object(at)) = to else { return "bristlecone: moved".to_owned() };
     // The commit is the last object of its batch.
-    let last = batch.offsets().last().is_some_and(|(oid, _)| *oid == at.oid);
+    let last = batch.offsets().next_back().is_some_and(|(oid, _)| oid == at.oid);
     let record = if last { batch.records().last() } else { None };
     let Some(entry) = record.filter(|entry| entry.record.kind == Kind::Commit) else {
         return "bristlecone: moved".to_owned();

@@ -4,7 +4,7 @@
 //! what it notes of an object must lead there before and after the object's batch is appended: that is what a
 //! [`StagedLocation`] is for.
 
-use std::{cell::RefCell, sync::Arc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bristlecone::{
     Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink, Snapshot,
@@ -23,8 +23,9 @@ pub(crate) struct Staging {
     pub(crate) backend: Arc<dyn Backend>,
     // No ref leads to what was put until all of it was: the snapshot keeps a sweep from dropping it.
     pub(crate) snapshot: Arc<dyn Snapshot>,
-    batch: RefCell<Batch>,
-    buffer: RefCell<Vec<u8>>,
+    // Behind locks only because updates may be shared out; nothing waits for them.
+    batch: Mutex<Batch>,
+    buffer: Mutex<Vec<u8>>,
     // Locations at which the appended batches begin.
     bases: Vec<Location>,
     /// Searched for each object before it is put, where the store may have some already.
@@ -59,7 +60,7 @@ impl StagedLocations {
 impl Staging {
     pub(crate) fn new(backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
         let snapshot = backend.snapshot(&[]);
-        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), presence }
+        Self { backend, snapshot, batch: Mutex::default(), buffer: Mutex::default(), bases: Vec::new(), presence }
     }
 
     /// Returns what to remember of a location that the sink gave.
@@ -87,9 +88,13 @@ impl Staging {
         StagingSink(self)
     }
 
+    fn own_batch(&mut self) -> &mut Batch {
+        self.batch.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Appends the batch if it is full, or if `coming` more bytes would make it much too large.
     pub(crate) fn append_if_full(&mut self, coming: usize) -> Result<()> {
-        let waiting = self.batch.get_mut().bytes().len();
+        let waiting = self.own_batch().bytes().len();
         if waiting >= BATCH_BYTES || (waiting > 0 && waiting + coming > 4 * BATCH_BYTES) {
             return self.append();
         }
@@ -98,7 +103,7 @@ impl Staging {
 
     /// Appends the batch.
     pub(crate) fn append(&mut self) -> Result<()> {
-        let batch = std::mem::take(self.batch.get_mut());
+        let batch = std::mem::take(self.own_batch());
         if batch.is_empty() {
             return Ok(());
         }
@@ -136,7 +141,7 @@ impl Source for Staging {
 impl Staging {
     /// Copies an object out of the batch, which goes on growing meanwhile.
     fn waiting(&self, at: &ObjRef) -> Option<Object<'static>> {
-        let batch = self.batch.borrow();
+        let batch = locked(&self.batch);
         let offset = at.at.pending_offset().or_else(|| {
             let unknown = !at.at.is_some();
             batch.known(&at.oid).filter(|_| unknown).and_then(Location::pending_offset)
@@ -148,6 +153,10 @@ impl Staging {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Puts objects into the batch.
 pub(crate) struct StagingSink<'p>(&'p Staging);
 
@@ -156,19 +165,19 @@ impl Sink for StagingSink<'_> {
         if let Some(at) = self.stored(Some(kind), &oid) {
             return at;
         }
-        self.0.batch.borrow_mut().put(kind, oid, body, children, metadata)
+        locked(&self.0.batch).put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {
-        self.0.buffer.take()
+        std::mem::take(&mut locked(&self.0.buffer))
     }
 
     fn give_buffer(&mut self, buffer: Vec<u8>) {
-        *self.0.buffer.borrow_mut() = buffer;
+        *locked(&self.0.buffer) = buffer;
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
-        self.0.batch.borrow().known(oid).or_else(|| self.stored(None, oid))
+        locked(&self.0.batch).known(oid).or_else(|| self.stored(None, oid))
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::{collections::HashMap, fmt};
 
-use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, Sink, record_bytes, write_record};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, RecordHeader, Sink, record_bytes, write_record};
 
+use self::index::{BatchIndex, RecordPlace};
 use super::{RefMove, RefTarget};
-use crate::oid_map::OidHasher;
+
+mod index;
 
 /// New objects, children before parents, as one run of records that any backend takes as it is.
 ///
@@ -13,10 +15,10 @@ use crate::oid_map::OidHasher;
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    // Id and offset of each record, in order.
-    list: Vec<(Oid, u32)>,
-    // Place in the list by id, so that an object is kept once; made when the list gets long.
-    index: Option<HashMap<Oid, u32, OidHasher>>,
+    // Where each record is, in order.
+    list: Vec<RecordPlace>,
+    // The same by id, so that an object is kept once; made when the list gets long.
+    index: Option<BatchIndex>,
     // Objects that are not in it since the store had them, when `sweeps` sweeps had begun.
     left_out: Vec<Oid>,
     sweeps: u64,
@@ -120,8 +122,27 @@ impl Batch {
     }
 
     /// Returns the id and offset of every object, in order. Cheaper than [`Batch::records`].
-    pub fn offsets(&self) -> impl Iterator<Item = (&Oid, u32)> {
-        self.list.iter().map(|(oid, at)| (oid, *at))
+    pub fn offsets(&self) -> impl DoubleEndedIterator<Item = (Oid, u32)> {
+        self.list.iter().map(|place| match Oid::new(self.oid_at(place.at())) {
+            Ok(oid) => (oid, place.at()),
+            Err(_) => unreachable!("a batch holds records of its own making"),
+        })
+    }
+
+    /// Returns the id of the record at an offset.
+    #[inline]
+    fn oid_at(&self, at: u32) -> &[u8] {
+        RecordHeader::first(&self.bytes[at as usize..]).and_then(RecordHeader::oid).unwrap_or_default()
+    }
+
+    /// Returns the offset of the object with this id.
+    #[inline]
+    fn find(&self, oid: &[u8]) -> Option<u32> {
+        let is_it = |at: u32| RecordHeader::first(&self.bytes[at as usize..]).is_some_and(|header| header.is_of(oid));
+        match &self.index {
+            Some(index) => index.find(oid, is_it),
+            None => self.list.iter().find(|place| place.may_be(oid) && is_it(place.at())).map(|place| place.at()),
+        }
     }
 
     /// Returns an object of the batch that is at a pending location, or wherever it is if it has none; its children that
@@ -168,16 +189,23 @@ impl Absorbed {
 impl Batch {
     /// Takes in the objects of a batch that was made beside this one, in order, those it has already left out: as
     /// if they had been put here.
-    pub(crate) fn absorb(&mut self, other: &Self) -> Absorbed {
+    pub(crate) fn absorb(&mut self, mut other: Self) -> Absorbed {
         let base = self.bytes.len() as u64;
-        self.left_out.extend_from_slice(&other.left_out);
+        self.left_out.append(&mut other.left_out);
         self.sweeps = self.sweeps.min(other.sweeps);
-        if other.list.iter().all(|(oid, _)| self.known(oid).is_none()) {
+        if base == 0 {
+            (self.bytes, self.list, self.index) = (other.bytes, other.list, other.index);
+            return Absorbed { base, moved: None };
+        }
+        if other.list.iter().all(|place| self.find(other.oid_at(place.at())).is_none()) {
             // Children are named by their distance, so the records are as good here as there.
             self.bytes.extend_from_slice(&other.bytes);
             self.list.reserve(other.list.len());
-            for &(oid, at) in &other.list {
-                self.note(oid, at + base as u32);
+            if let Some(index) = &mut self.index {
+                index.reserve(&self.list, other.list.len());
+            }
+            for place in &other.list {
+                self.note(place.behind(base as u32));
             }
             return Absorbed { base, moved: None };
         }
@@ -199,16 +227,19 @@ impl Batch {
         Absorbed { base, moved: Some(moved) }
     }
 
-    /// Notes that an object is at an offset.
-    fn note(&mut self, oid: Oid, at: u32) {
-        self.list.push((oid, at));
-        match &mut self.index {
-            Some(index) => {
-                index.insert(oid, at);
-            }
-            None if self.list.len() > LIST_MAX => self.index = Some(self.list.iter().copied().collect()),
-            None => {}
+    /// Notes where an object is.
+    #[inline]
+    fn note(&mut self, place: RecordPlace) {
+        if let Some(index) = &mut self.index {
+            index.reserve(&self.list, 1);
+            index.insert(place);
+        } else if self.list.len() >= LIST_MAX {
+            let mut index = BatchIndex::default();
+            index.reserve(&self.list, 1);
+            index.insert(place);
+            self.index = Some(index);
         }
+        self.list.push(place);
     }
 }
 
@@ -222,16 +253,12 @@ impl Sink for Batch {
             self.list.reserve(LIST_MAX / 2);
         }
         let at = write_record(&mut self.bytes, kind, &oid, body, children, metadata);
-        self.note(oid, at as u32);
+        self.note(RecordPlace::new(oid.as_bytes(), at as u32));
         Location::pending(at)
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
-        let at = match &self.index {
-            Some(index) => *index.get(oid)?,
-            None => self.list.iter().find(|(known, _)| known == oid)?.1,
-        };
-        Some(Location::pending(u64::from(at)))
+        self.find(oid.as_bytes()).map(|at| Location::pending(u64::from(at)))
     }
 }
 
@@ -275,7 +302,7 @@ mod tests {
                 last_other = put(&mut other, byte, &[last_other, far]);
                 last_both = put(&mut both, byte, &[last_both, far]);
             }
-            let absorbed = one.absorb(&other);
+            let absorbed = one.absorb(other);
             assert_eq!(one.bytes(), both.bytes());
             assert_eq!(one.offsets().collect::<Vec<_>>(), both.offsets().collect::<Vec<_>>());
             assert_eq!((absorbed.place(last_other), absorbed.place(far)), (last_both, far));

@@ -3,12 +3,21 @@
 //! Directories whose children are not done yet wait in a list, not on the stack: trees are deep.
 //!
 //! On a thread of a rayon pool, the edits below a wide directory are done in halves that other threads of the pool may
-//! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
-//! batch that results is the same, byte for byte, whichever thread did what.
+//! take, and so are the values of one that has many long ones. A half that was taken fills a batch of its own, which the
+//! other absorbs behind its own objects, so that the batch that results is the same, byte for byte, whichever thread did
+//! what. Large edits by a thread in no pool are done in one of our own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::*},
+    },
+};
 
-use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Oid, Path, Sink, Target, TreeId};
+use bristlecone_core::{
+    Change, ChangeList, ChangeTarget, EntryKind, Format, Mode, ObjRef, Oid, Path, Sink, Target, TreeId,
+};
 
 use smallvec::SmallVec;
 
@@ -18,7 +27,7 @@ use super::{
     patch::{Patch, PatchBase, PatchEdits},
 };
 use crate::{
-    Batch, Error, Result, pool,
+    Error, Result, pool,
     prefetched::Prefetched,
     store::{FlushSink, StoreView, flush_prewritten},
     swept::retry_swept,
@@ -28,6 +37,8 @@ mod ahead;
 
 /// From this many edited directories below one on, threads share the work.
 const HALVED_MIN: usize = 6;
+/// From this many values on that are objects of their own, too.
+const HALVED_VALUES_MIN: usize = 256;
 /// How often halves are halved again, those of directories within directories included: into 128 parts, and what lies
 /// deeper is done by one thread. Each time takes some 20 KiB of stack in an unoptimised build.
 const PARTED_MAX: u32 = 7;
@@ -37,6 +48,34 @@ type DirChanges<'c> = SmallVec<[Change<'c>; 1]>;
 
 /// What a step becomes: bound to something, or to nothing.
 type NewBinding<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
+
+/// Edits that remove, or put values that the directory itself holds: what they make needs no sink, and is made when it is
+/// needed.
+struct ShortEdits<'c>(Vec<(&'c [u8], &'c PatchEdit)>);
+
+impl ChangeList for ShortEdits<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Change<'_> {
+        let (step, edit) = self.0[index];
+        let to = match edit {
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
+                leaf.at_hand().map(|value| (leaf.kind(), ChangeTarget::Inline(value)))
+            }
+            PatchEdit::Remove | PatchEdit::Dir(_) | PatchEdit::Detached => None,
+        };
+        Change { step, mode: Mode::USUAL, to }
+    }
+}
+
+/// The changes that half of a directory's edits make: some of those of the whole, or in a list of their own.
+enum HalfChanges<'c> {
+    There(Range<usize>),
+    Beside(DirChanges<'c>),
+}
 
 /// A patched directory that is being done.
 struct OpenDir<'c> {
@@ -48,6 +87,8 @@ struct OpenDir<'c> {
     /// Its step in the directory above, and the directory that is stored there.
     step: &'c [u8],
     here: Option<ObjRef>,
+    /// All edits, where they are many and short.
+    short: Option<ShortEdits<'c>>,
     /// Whether something stands there though there is nothing below it: a value, or a directory that was stored empty.
     stands: bool,
 }
@@ -81,11 +122,12 @@ impl<F: Format> Tree<F> {
         }
         let base = self.written_base()?;
         base.iter().for_each(|base| sink.builds_on(&base.oid));
-        let root = match (&self.patch, part_bytes) {
+        let mut flush = || match (&self.patch, part_bytes) {
             (Some(patch), None) => self.flush_patch(sink, patch, base),
             (Some(patch), Some(bytes)) => self.flush_in_parts(sink, patch, base, bytes),
             (None, _) => Ok(base),
         };
+        let root = if self.is_large() { pool::within(self.store.threads(), flush) } else { flush() };
         let root = match &self.patch {
             Some(patch) => root.map_err(|error| self.with_path(error, patch, base))?,
             None => root?,
@@ -211,9 +253,17 @@ impl<F: Format> Tree<F> {
 impl<'t, F: Format> Flush<'t, F> {
     /// Returns the directory that a patched one becomes; `None` if it is empty.
     fn dir(&self, sink: &mut FlushSink<'_>, patch: &'t Patch, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
+        if let Some(short) = self.short_edits(sink, patch) {
+            return self.changed_short(sink, patch, base, &short);
+        }
         let changes = match self.shared(sink, base, patch, 0)? {
             Some(changes) => changes,
-            None => self.edits(sink, base, patch.iter(), 0)?,
+            None => {
+                let edits = patch.iter();
+                let mut changes = DirChanges::with_capacity(edits.size_hint().0);
+                self.edits(sink, base, edits, 0, &mut changes)?;
+                changes
+            }
         };
         self.changed(sink, patch, base, &changes)
     }
@@ -236,15 +286,53 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(made)
     }
 
-    /// Returns the changes that edits of a directory make, with everything below them given to the sink.
+    /// Returns the edits of a directory if they are many, and none of them puts anything but a value that it holds itself.
+    #[inline]
+    fn short_edits(&self, sink: &FlushSink<'_>, patch: &'t Patch) -> Option<ShortEdits<'t>> {
+        if patch.len() < sink.shared_min().max(1) { None } else { self.many_short_edits(patch) }
+    }
+
+    #[cold]
+    fn many_short_edits(&self, patch: &'t Patch) -> Option<ShortEdits<'t>> {
+        let inline = self.tree.store.format.inline_bytes_max();
+        let is_short = |edit: &PatchEdit| match edit {
+            PatchEdit::Remove => true,
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => leaf.at_hand().is_some_and(|value| value.len() <= inline),
+            PatchEdit::Dir(_) | PatchEdit::Detached => false,
+        };
+        let mut edits = Vec::with_capacity(patch.len());
+        for (step, edit) in patch.iter() {
+            if !is_short(edit) {
+                return None;
+            }
+            edits.push((step, edit));
+        }
+        Some(ShortEdits(edits))
+    }
+
+    fn changed_short(
+        &self,
+        sink: &mut FlushSink<'_>,
+        patch: &Patch,
+        base: Option<ObjRef>,
+        short: &ShortEdits<'_>,
+    ) -> Result<Option<ObjRef>> {
+        let made = self.tree.store.format.update_list(&self.source, sink, base.as_ref(), short)?;
+        if sink.has_replaced() {
+            check_replaced(sink, patch)?;
+        }
+        Ok(made)
+    }
+
+    /// Adds the changes that edits of a directory make, with everything below them given to the sink.
     fn edits(
         &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
         edits: impl Iterator<Item = (&'t [u8], &'t PatchEdit)>,
         parted: u32,
-    ) -> Result<DirChanges<'t>> {
-        let mut changes = DirChanges::with_capacity(edits.size_hint().0);
+        changes: &mut DirChanges<'t>,
+    ) -> Result<()> {
         for (step, edit) in edits {
             let to = match edit {
                 PatchEdit::Remove => Some(None),
@@ -256,7 +344,7 @@ impl<'t, F: Format> Flush<'t, F> {
                 changes.push(Change { step, mode: Mode::USUAL, to });
             }
         }
-        Ok(changes)
+        Ok(())
     }
 
     /// Returns what a patched directory's step becomes: `None` if it stays as it is.
@@ -273,7 +361,10 @@ impl<'t, F: Format> Flush<'t, F> {
         loop {
             let Some(dir) = open.last_mut() else { return Ok(None) };
             let Some((step, edit)) = dir.edits.next() else {
-                let made = self.changed(sink, dir.patch, dir.base, &dir.changes)?;
+                let made = match &dir.short {
+                    Some(short) => self.changed_short(sink, dir.patch, dir.base, short)?,
+                    None => self.changed(sink, dir.patch, dir.base, &dir.changes)?,
+                };
                 let (step, to) = (dir.step, dir.becomes(made));
                 open.pop();
                 let Some(above) = open.last_mut() else { return Ok(to) };
@@ -321,11 +412,16 @@ impl<'t, F: Format> Flush<'t, F> {
             PatchBase::Own(base) => base,
             PatchBase::Inherit => here,
         };
-        let (edits, changes) = match self.shared(sink, base, below, parted)? {
-            Some(changes) => (PatchEdits::default(), changes),
-            None => (below.iter(), DirChanges::with_capacity(below.len())),
+        let short = self.short_edits(sink, below);
+        let (edits, changes) = if short.is_some() {
+            (PatchEdits::default(), DirChanges::new())
+        } else {
+            match self.shared(sink, base, below, parted)? {
+                Some(changes) => (PatchEdits::default(), changes),
+                None => (below.iter(), DirChanges::with_capacity(below.len())),
+            }
         };
-        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands })
+        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short })
     }
 
     /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are
@@ -353,52 +449,82 @@ impl<'t, F: Format> Flush<'t, F> {
         parted: u32,
     ) -> Result<DirChanges<'t>> {
         let edits: Vec<(&[u8], &PatchEdit)> = patch.iter().collect();
-        self.halves(sink, base, &edits, parted)
+        let mut changes = DirChanges::with_capacity(edits.len());
+        self.halves(sink, base, &edits, parted, &mut changes)?;
+        Ok(changes)
     }
 
-    /// As [`Flush::edits`], in two halves of which another thread may take the second.
+    /// As [`Flush::edits`], in two halves of which another thread may take the second; adds the changes to `changes`.
     fn halves(
         &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
         edits: &[(&'t [u8], &'t PatchEdit)],
         parted: u32,
-    ) -> Result<DirChanges<'t>> {
-        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, PatchEdit::Dir(_) | PatchEdit::Detached)).count();
-        if dirs < HALVED_MIN || parted >= PARTED_MAX {
-            return self.edits(sink, base, edits.iter().copied(), parted);
+        changes: &mut DirChanges<'t>,
+    ) -> Result<()> {
+        if parted >= PARTED_MAX || !self.is_halved(edits) {
+            return self.edits(sink, base, edits.iter().copied(), parted, changes);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
-        let (snapshot, sweeps) = (sink.snapshot(), sink.batch.left_out().1);
-        let shared = Mutex::new(sink);
-        let here = |edits| {
-            let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.halves(&mut sink, base, edits, parted + 1)
-        };
-        let (one, other) = pool::join(
-            || here(one),
-            |migrated| {
-                if !migrated {
-                    // The first half is done: the batch is free.
-                    return here(other).map(|changes| (changes, None));
+        let (shared, is_behind) = (Mutex::new(changes), AtomicBool::new(false));
+        let (one, other) = sink.join(
+            |sink| {
+                let mut changes = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let done = self.halves(sink, base, one, parted + 1, &mut changes);
+                is_behind.store(true, Release);
+                done
+            },
+            |sink| {
+                // The first half may be done: then the changes of this one come right behind.
+                if is_behind.load(Acquire) {
+                    let mut changes = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    let first = changes.len();
+                    self.halves(sink, base, other, parted + 1, &mut changes)?;
+                    return Ok(HalfChanges::There(first..changes.len()));
                 }
-                let mut sink = FlushSink::new(Batch::since(sweeps), snapshot);
-                let changes = self.halves(&mut sink, base, other, parted + 1)?;
-                Ok((changes, Some(sink.take())))
+                let mut changes = DirChanges::with_capacity(other.len());
+                self.halves(sink, base, other, parted + 1, &mut changes)?;
+                Ok(HalfChanges::Beside(changes))
+            },
+            |half: &mut Result<HalfChanges<'t>>, place| {
+                let mut there = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let half = match half {
+                    Ok(HalfChanges::There(range)) => &mut there[range.clone()],
+                    Ok(HalfChanges::Beside(changes)) => &mut changes[..],
+                    Err(_) => return,
+                };
+                for change in half {
+                    if let Some((_, ChangeTarget::Object { at, .. })) = &mut change.to {
+                        at.at = place(at.at);
+                    }
+                }
             },
         );
-        let (mut changes, (mut behind, batch)) = (one?, other?);
-        if let Some(batch) = batch {
-            let sink = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let absorbed = sink.batch.absorb(&batch);
-            for change in &mut behind {
-                if let Some((_, ChangeTarget::Object { at, .. })) = &mut change.to {
-                    at.at = absorbed.place(at.at);
+        one?;
+        if let HalfChanges::Beside(mut behind) = other? {
+            shared.into_inner().unwrap_or_else(PoisonError::into_inner).append(&mut behind);
+        }
+        Ok(())
+    }
+
+    /// Whether there is enough to be done for edits of a directory that threads should share it.
+    fn is_halved(&self, edits: &[(&'t [u8], &'t PatchEdit)]) -> bool {
+        let inline = self.tree.store.format.inline_bytes_max();
+        let (mut dirs, mut values) = (0, 0);
+        for (_, edit) in edits {
+            match edit {
+                PatchEdit::Dir(_) | PatchEdit::Detached => dirs += 1,
+                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
+                    values += usize::from(leaf.at_hand().is_some_and(|value| value.len() > inline));
                 }
+                PatchEdit::Remove => {}
+            }
+            if dirs >= HALVED_MIN || values >= HALVED_VALUES_MIN {
+                return true;
             }
         }
-        changes.append(&mut behind);
-        Ok(changes)
+        false
     }
 
     fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t NewLeaf) -> Result<ChangeTarget<'t>> {

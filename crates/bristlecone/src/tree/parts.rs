@@ -12,12 +12,14 @@ use super::{
     NewLeaf, PatchEdit, Tree,
     patch::{Patch, PatchBase, PatchEdits, StepEdit},
 };
-use crate::{Batch, Error, Result, store::FlushSink, swept::retry_swept};
+use crate::{Error, Result, store::FlushSink, swept::retry_swept};
 
 /// Pending edits of a tree take about this much memory at most, unless it is set otherwise, where objects do not stay in memory.
 pub(crate) const PENDING_BYTES_MAX: usize = 384 << 20;
 /// The edits of a part take about one of so many equal shares of that.
 const PARTS: usize = 32;
+/// Edits are many from so many times as many on as are shared out of one directory.
+const LARGE: usize = 2;
 /// What an edit takes in the map of a directory, where nodes are filled as usual.
 const EDIT_BYTES: usize = size_of::<StepEdit>() * 3 / 2;
 /// What the edits of a directory take besides.
@@ -54,6 +56,11 @@ impl<F: Format> Tree<F> {
     pub(super) fn part_bytes(&self) -> Option<usize> {
         let part = self.store.pending_max() / PARTS;
         (self.pending > part && self.store.format.divides_dirs()).then_some(part)
+    }
+
+    /// Whether the edits are so many that threads of a pool of our own are worth waking.
+    pub(super) fn is_large(&self) -> bool {
+        self.pending / EDIT_BYTES >= self.store.shared_min().saturating_mul(LARGE)
     }
 
     /// Counts edits that are about to be made and take so much memory. If that is too much, those before are written.
@@ -249,7 +256,7 @@ impl<F: Format> Tree<F> {
                 return self.flush_patch(sink, &part, base);
             }
             // The tree's snapshot keeps what was appended since. What another process drops is looked up again.
-            let mut sink = FlushSink::new(Batch::since(sweeps), &*self.store.snapshot);
+            let mut sink = self.store.sink_since(sweeps);
             base.iter().for_each(|base| sink.builds_on(&base.oid));
             base = match self.flush_patch(&mut sink, &part, base)? {
                 Some(root) => {

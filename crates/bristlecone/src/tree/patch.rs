@@ -58,6 +58,16 @@ pub(crate) enum NewLeaf {
 }
 
 impl NewLeaf {
+    /// Returns a value that is at hand.
+    #[inline]
+    pub(crate) fn at_hand(&self) -> Option<&[u8]> {
+        match self {
+            Self::Short { bytes, .. } => Some(bytes),
+            Self::Shared { value, .. } => Some(value.as_bytes()),
+            Self::Stored { .. } | Self::Foreign(_) => None,
+        }
+    }
+
     pub(crate) const fn kind(&self) -> EntryKind {
         match self {
             Self::Short { kind, .. } | Self::Shared { kind, .. } | Self::Stored { kind, .. } => *kind,

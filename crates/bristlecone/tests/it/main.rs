@@ -37,6 +37,7 @@ mod ranges;
 #[cfg(feature = "git")]
 mod real_git;
 mod retention;
+mod shared;
 mod structure;
 #[cfg(feature = "git")]
 mod subtree;

@@ -213,6 +213,10 @@ fn follows_the_model(repo: &Repo, seed: u64, rounds: usize) {
 fn a_map_is_a_sorted_map() {
     for seed in 0..4 {
         follows_the_model(&Repo::memory(), seed, 8);
+        // The same where threads share what little there is.
+        let repo = Repo::memory();
+        repo.set_shared_min([2, 50][seed as usize % 2]);
+        follows_the_model(&repo, seed, 8);
     }
     let dir = tempfile::tempdir().unwrap();
     let repo = Repo::create(dir.path().join("store"), Native::new(), DiskOptions::default()).unwrap();

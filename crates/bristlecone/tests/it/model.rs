@@ -34,6 +34,8 @@ struct Session<F: Format> {
     home: Home,
     /// The trees' edits are written where they take more.
     pending_max: usize,
+    /// From how many changes on a directory is shared out.
+    shared_min: usize,
     repo: Repo<F>,
     tree: Tree<F>,
     model: Model,
@@ -72,6 +74,8 @@ impl<F: Format> Session<F> {
         };
         let pending_max = *rng.pick(&[usize::MAX, 50_000, 3_000]);
         repo.set_pending_max(pending_max);
+        let shared_min = *rng.pick(&[usize::MAX, 12, 2]);
+        repo.set_shared_min(shared_min);
         let tree = repo.tree();
         Self {
             format,
@@ -79,6 +83,7 @@ impl<F: Format> Session<F> {
             universe,
             home,
             pending_max,
+            shared_min,
             repo,
             tree,
             model: Model::new(),
@@ -226,6 +231,7 @@ impl<F: Format> Session<F> {
             self.tree = self.repo.tree();
             self.repo = Repo::with_backend(self.format.clone(), store.open());
             self.repo.set_pending_max(self.pending_max);
+            self.repo.set_shared_min(self.shared_min);
         }
         if !self.commits.is_empty() && self.rng.chance(1, 4) {
             let number = self.rng.index(self.commits.len());

@@ -106,6 +106,7 @@ fn same_roots<F: Format>(format: &F, seed: u64) {
     for limit in LIMITS {
         let repo = memory(format.clone());
         repo.set_pending_max(limit);
+        repo.set_shared_min(limit / 1000);
         assert_eq!(roots(&repo, seed), whole, "{} with {limit} bytes, seed {seed}", F::NAME);
     }
 }

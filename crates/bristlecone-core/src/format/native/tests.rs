@@ -1,7 +1,7 @@
 //! The directory against a sorted map: same answers, and one root whatever led to it.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
-use std::{cell::RefCell, collections::HashMap};
+use std::{collections::HashMap, sync::RwLock};
 
 use super::*;
 use crate::{ChangeTarget, Entry, Mode, NoSource};
@@ -12,16 +12,16 @@ mod lend;
 /// Objects in a map, that counts reads.
 #[derive(Default)]
 struct Objects {
-    objects: RefCell<HashMap<Oid, (Kind, Vec<u8>)>>,
-    reads: RefCell<usize>,
+    objects: RwLock<HashMap<Oid, (Kind, Vec<u8>)>>,
+    reads: RwLock<usize>,
 }
 
 impl Source for Objects {
     type Error = FormatError;
 
     fn read<'a>(&'a self, _: Kind, at: &ObjRef) -> Result<Object<'a>, FormatError> {
-        *self.reads.borrow_mut() += 1;
-        let objects = self.objects.borrow();
+        *self.reads.write().unwrap() += 1;
+        let objects = self.objects.read().unwrap();
         let (kind, body) = objects.get(&at.oid).ok_or(inconsistent("it is missing"))?;
         Ok(Object::from_body(*kind, Bytes::from(alloc::sync::Arc::<[u8]>::from(&body[..]))))
     }
@@ -37,7 +37,7 @@ impl Sink for Put<'_> {
         }
         native.children(kind, body, &mut |_, _| ()).unwrap();
         self.1 += 1;
-        self.0.objects.borrow_mut().insert(oid, (kind, body.to_vec()));
+        self.0.objects.write().unwrap().insert(oid, (kind, body.to_vec()));
         Location::NONE
     }
 
@@ -62,9 +62,118 @@ fn apply(
             to: value.as_ref().map(|value| (EntryKind::Value, ChangeTarget::Inline(value))),
         })
         .collect();
+    let reads = *objects.reads.read().unwrap();
+    in_stretches_it_is_the_same(objects, native, base, &list);
+    *objects.reads.write().unwrap() = reads;
     let mut sink = Put(objects, 0);
     let root = native.update(objects, &mut sink, base, &list).unwrap();
     (root, sink.1)
+}
+
+/// Objects in order, with where their children are.
+struct InOrder {
+    objects: Vec<(Oid, Vec<u8>, Vec<Location>)>,
+    places: HashMap<Oid, Location>,
+    shared_min: usize,
+    /// What another thread may take is given to a sink of its own, which is taken in.
+    beside: bool,
+    replaced: Vec<Vec<u8>>,
+}
+
+impl InOrder {
+    fn new(shared_min: usize, beside: bool) -> Self {
+        Self { objects: Vec::new(), places: HashMap::new(), shared_min, beside, replaced: Vec::new() }
+    }
+}
+
+impl Sink for InOrder {
+    fn put(&mut self, _: Kind, oid: Oid, body: &[u8], children: &[Location], _: &[u64]) -> Location {
+        if let Some(at) = self.known(&oid) {
+            return at;
+        }
+        self.objects.push((oid, body.to_vec(), children.to_vec()));
+        let at = Location::pending(self.objects.len() as u64 - 1);
+        self.places.insert(oid, at);
+        at
+    }
+
+    fn known(&self, oid: &Oid) -> Option<Location> {
+        self.places.get(oid).copied()
+    }
+
+    fn dir_replaced(&mut self, step: &[u8]) {
+        self.replaced.push(step.to_vec());
+    }
+
+    fn join<A: Send, B: Send>(
+        &mut self,
+        one: impl FnOnce(&mut Self) -> A + Send,
+        other: impl FnOnce(&mut Self) -> B + Send,
+        moved: impl FnOnce(&mut B, &dyn Fn(Location) -> Location),
+    ) -> (A, B) {
+        if !self.beside {
+            return (one(self), other(self));
+        }
+        let mut beside = Self::new(self.shared_min, true);
+        let mut other = other(&mut beside);
+        let one = one(self);
+        let mut places: Vec<Location> = Vec::new();
+        let place = |places: &[Location], at: Location| at.pending_offset().map_or(at, |at| places[at as usize]);
+        for (oid, body, children) in beside.objects {
+            let children: Vec<Location> = children.into_iter().map(|at| place(&places, at)).collect();
+            let at = self.put(Kind::Node, oid, &body, &children, &[]);
+            places.push(at);
+        }
+        self.replaced.append(&mut beside.replaced);
+        moved(&mut other, &|at| place(&places, at));
+        (one, other)
+    }
+
+    fn shared_min(&self) -> usize {
+        self.shared_min
+    }
+}
+
+/// Changes that are made when they are asked for.
+struct Asked<'c>(&'c [Change<'c>]);
+
+impl ChangeList for Asked<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize) -> Change<'_> {
+        self.0[index]
+    }
+}
+
+/// An update that is divided gives the objects that one pass gives, in the same order, and names the places of children.
+fn in_stretches_it_is_the_same(objects: &Objects, native: &Native, base: Option<&ObjRef>, changes: &[Change<'_>]) {
+    let run = |shared_min, beside| {
+        let mut sink = InOrder::new(shared_min, beside);
+        let root = if beside {
+            native.update_list(objects, &mut sink, base, &Asked(changes)).unwrap()
+        } else {
+            native.update(objects, &mut sink, base, changes).unwrap()
+        };
+        let mut replaced = sink.replaced;
+        replaced.sort();
+        replaced.dedup();
+        (root.map(|root| (root, root.at)), sink.objects, replaced)
+    };
+    // Stretches of one change take their time.
+    if changes.len() > 20_000 {
+        return;
+    }
+    let whole = run(usize::MAX, false);
+    let few = (changes.len() / 3).max(2);
+    for (shared_min, beside) in [(2, false), (few, true), (40, true), (700, false)] {
+        let divided = run(shared_min, beside);
+        assert!(whole.0 == divided.0, "another root from {shared_min} changes on");
+        assert_eq!(whole.1.len(), divided.1.len(), "other objects from {shared_min} changes on");
+        assert!(whole.1 == divided.1, "other objects from {shared_min} changes on");
+        assert_eq!(whole.2, divided.2);
+    }
 }
 
 fn build(objects: &Objects, native: &Native, map: &Map) -> Option<ObjRef> {
@@ -198,9 +307,9 @@ fn names_ground_against_the_hash_leave_insertions_local() {
         for index in (0..3000).step_by(97) {
             let step = alloc::format!("{index:05}.").into_bytes();
             let changes = BTreeMap::from([(step.clone(), Some(vec![2]))]);
-            *objects.reads.borrow_mut() = 0;
+            *objects.reads.write().unwrap() = 0;
             let (next, written) = apply(&objects, &native, Some(&root), &changes);
-            most = most.max(*objects.reads.borrow());
+            most = most.max(*objects.reads.read().unwrap());
             most_written = most_written.max(written);
             let mut grown = map.clone();
             grown.insert(step, vec![2]);
@@ -253,7 +362,7 @@ fn a_diff_is_exact_and_touches_only_what_differs() {
             changes.insert(step, (!random(&mut state).is_multiple_of(3)).then(|| vec![random(&mut state) as u8]));
         }
         let next = apply(&objects, &native, Some(&root), &changes).0.unwrap();
-        *objects.reads.borrow_mut() = 0;
+        *objects.reads.write().unwrap() = 0;
         let found: Vec<_> = native
             .diff(&objects, Some(&root), Some(&next), None, None)
             .unwrap()
@@ -263,7 +372,7 @@ fn a_diff_is_exact_and_touches_only_what_differs() {
                 (step, before.map(|entry| pair(&entry).1), after.map(|entry| pair(&entry).1))
             })
             .collect();
-        let reads = *objects.reads.borrow();
+        let reads = *objects.reads.read().unwrap();
         let expected: Vec<_> = changes
             .into_iter()
             .map(|(step, after)| (step.clone(), map.get(&step).cloned(), after))
@@ -291,11 +400,11 @@ fn large_values_come_back_whole_and_in_ranges() {
             assert_eq!(&found[..], expected.unwrap_or_default());
         }
         if bytes > 1 << 20 {
-            let before = objects.objects.borrow().len();
+            let before = objects.objects.read().unwrap().len();
             let mut edited = value.clone();
             edited.insert(bytes / 2, 9);
             native.put_contents(&mut Put(&objects, 0), &edited).unwrap();
-            assert!(objects.objects.borrow().len() - before <= 5, "an edit renews the pieces around it");
+            assert!(objects.objects.read().unwrap().len() - before <= 5, "an edit renews the pieces around it");
         }
     }
 }
@@ -306,7 +415,7 @@ fn hostile_bytes_are_refused_without_panic() {
     let objects = Objects::default();
     let map: Map = (0..40u32).map(|n| (alloc::format!("{n}").into_bytes(), vec![1; n as usize])).collect();
     build(&objects, &native, &map).unwrap();
-    let bodies: Vec<(Kind, Vec<u8>)> = objects.objects.borrow().values().cloned().collect();
+    let bodies: Vec<(Kind, Vec<u8>)> = objects.objects.read().unwrap().values().cloned().collect();
     let mut state = 11;
     for (kind, body) in bodies {
         for _ in 0..20_000 {
@@ -320,7 +429,7 @@ fn hostile_bytes_are_refused_without_panic() {
             let _ = native.object_id(&NoSource, &Object::from_body(kind, hostile[..].into()));
             let broken = Objects::default();
             let oid = Oid::from_array([1; 32]);
-            broken.objects.borrow_mut().insert(oid, (kind, hostile.clone()));
+            broken.objects.write().unwrap().insert(oid, (kind, hostile.clone()));
             let root = ObjRef::from(oid);
             let _ = native.find(&broken, &root, b"7");
             let listed = native
@@ -344,14 +453,14 @@ fn structures_of_hostile_objects_are_refused_without_panic() {
     let value: Vec<u8> = (0..2 << 20).map(|_| random(&mut state) as u8).collect();
     native.put_contents(&mut Put(&objects, 0), &value).unwrap();
     let sound: Vec<(Oid, (Kind, Vec<u8>))> =
-        objects.objects.borrow().iter().map(|(oid, object)| (*oid, object.clone())).collect();
+        objects.objects.read().unwrap().iter().map(|(oid, object)| (*oid, object.clone())).collect();
     let check = |whole: bool| {
         let (mut checked, mut refused) = (Checked::new(), 0);
         for (oid, (kind, _)) in &sound {
-            *objects.reads.borrow_mut() = 0;
+            *objects.reads.write().unwrap() = 0;
             let object = objects.read(*kind, &ObjRef::from(*oid)).unwrap();
             refused += usize::from(native.check_structure(&objects, &object, whole, &mut checked).is_err());
-            let reads = *objects.reads.borrow();
+            let reads = *objects.reads.read().unwrap();
             assert!(reads < 2000, "{reads} reads for one object");
         }
         refused
@@ -365,10 +474,10 @@ fn structures_of_hostile_objects_are_refused_without_panic() {
             let at = random(&mut state) as usize % hostile.len().min([8, 200, usize::MAX][round % 3]);
             hostile[at] = random(&mut state) as u8;
         }
-        objects.objects.borrow_mut().insert(*oid, (*kind, hostile));
+        objects.objects.write().unwrap().insert(*oid, (*kind, hostile));
         check(round % 2 == 0);
         if round % 10 > 0 {
-            objects.objects.borrow_mut().insert(*oid, (*kind, body.clone()));
+            objects.objects.write().unwrap().insert(*oid, (*kind, body.clone()));
         }
     }
     assert!(check(false) > 0);

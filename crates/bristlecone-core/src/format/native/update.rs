@@ -10,7 +10,11 @@ use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::{edits::LevelEdits, window::PieceWindow};
+use self::{
+    edits::LevelEdits,
+    stretch::{LevelChanges, LevelItems, Listed, Stretch, is_wide},
+    window::PieceWindow,
+};
 use super::{
     Native, bad,
     cursor::{LevelCursor, load_child, view},
@@ -18,14 +22,17 @@ use super::{
     node::{self, EncodeItem, NodeChild, NodeView, encode, has_child, item_step},
 };
 use crate::{
-    Change, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink,
-    Source,
+    Change, ChangeList, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid,
+    STEP_BYTES_MAX, Sink, Source,
 };
 
 mod edits;
+mod stretch;
 mod window;
 
-pub(super) fn update<S: Source, K: Sink>(
+const TOO_LONG: FormatError = FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" };
+
+pub(super) fn update<S: Source + Sync, K: Sink>(
     native: &Native,
     source: &S,
     sink: &mut K,
@@ -33,7 +40,7 @@ pub(super) fn update<S: Source, K: Sink>(
     changes: &[Change<'_>],
 ) -> Result<Option<ObjRef>, S::Error> {
     if changes.iter().any(|change| change.step.len() > STEP_BYTES_MAX) {
-        return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" }.into());
+        return Err(TOO_LONG.into());
     }
     if let ([change], Some(base)) = (changes, base)
         && let Some(root) = replace_only_entry(native, source, sink, base, change)
@@ -41,16 +48,30 @@ pub(super) fn update<S: Source, K: Sink>(
         return Ok(Some(root));
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    let body = sink.take_buffer();
-    let mut writer = NativeWriter {
-        native,
-        sink,
-        body,
-        locations: SmallVec::new(),
-        written: SmallVec::new(),
-        singles: SmallVec::new(),
-    };
+    let mut writer = NativeWriter::new(native, sink);
     let root = update_with(&mut writer, source, base, changes);
+    let body = core::mem::take(&mut writer.body);
+    sink.give_buffer(body);
+    root
+}
+
+/// As [`update`], with changes that are made when they are needed.
+pub(super) fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
+    native: &Native,
+    source: &S,
+    sink: &mut K,
+    base: Option<&ObjRef>,
+    changes: &C,
+) -> Result<Option<ObjRef>, S::Error> {
+    if !is_wide(native, sink, changes.len()) {
+        let changes: Vec<Change<'_>> = (0..changes.len()).map(|index| changes.get(index)).collect();
+        return update(native, source, sink, base, &changes);
+    }
+    if (0..changes.len()).any(|index| changes.get(index).step.len() > STEP_BYTES_MAX) {
+        return Err(TOO_LONG.into());
+    }
+    let mut writer = NativeWriter::new(native, sink);
+    let root = update_with(&mut writer, source, base, &Listed(changes));
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
     root
@@ -82,8 +103,9 @@ pub(super) fn read<S: Source>(
         return Ok(());
     }
     let to = (!removes).then_some((EntryKind::Value, ChangeTarget::Inline(&[])));
-    let edits = LevelEdits::from_changes(&[Change { step, mode: Mode::USUAL, to }]);
-    PieceWindow::gather(source, &mut cursor, &edits, &mut 0)?.load(native, source, 0, &edits)
+    let edits = LevelEdits::from_changes([Change { step, mode: Mode::USUAL, to }].into_iter());
+    let whole = Stretch::default();
+    PieceWindow::gather(source, &mut cursor, &edits, &whole, &mut 0)?.load(native, source, 0, &edits, &whole)
 }
 
 /// Replaces what the one entry of a directory is bound to, as happens at each step of the way down to an
@@ -123,18 +145,28 @@ fn replace_only_entry<S: Source, K: Sink>(
 }
 
 /// As [`update`], with the writer's buffers at hand.
-fn update_with<S: Source, K: Sink>(
+fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
     writer: &mut NativeWriter<'_, K>,
     source: &S,
     base: Option<&ObjRef>,
-    changes: &[Change<'_>],
+    changes: &C,
 ) -> Result<Option<ObjRef>, S::Error> {
-    let edits = LevelEdits::from_changes(changes);
-    let Some(base) = base else { return Ok(writer.build(0, &edits)) };
+    let is_wide = writer.is_wide(changes.len());
+    let Some(base) = base else {
+        if is_wide {
+            let above = writer.put_level(0, changes);
+            return Ok(writer.root_above(0, &above));
+        }
+        return Ok(writer.build(0, &changes.part(0..changes.len())));
+    };
     let root = source.read(Kind::Node, base)?;
     let top = view(&root)?.level;
-    let mut edits = edits;
-    for level in 0..top {
+    let (mut edits, done) = if is_wide && top > 0 {
+        (writer.rewrite_wide(source, &root, 0, changes)?, 1)
+    } else {
+        (changes.part(0..changes.len()), 0)
+    };
+    for level in done..top {
         if edits.is_empty() {
             return Ok(Some(*base));
         }
@@ -148,15 +180,7 @@ fn update_with<S: Source, K: Sink>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    let mut writer = NativeWriter {
-        native,
-        sink,
-        body: Vec::new(),
-        locations: SmallVec::new(),
-        written: SmallVec::new(),
-        singles: SmallVec::new(),
-    };
-    writer.put(0, &[])
+    NativeWriter::new(native, sink).put(0, &[])
 }
 
 /// An item that is to be written into a node.
@@ -246,9 +270,18 @@ struct NativeWriter<'s, K> {
     singles: SmallVec<[(Oid, ObjRef); 1]>,
 }
 
-impl<K: Sink> NativeWriter<'_, K> {
+impl<'s, K: Sink> NativeWriter<'s, K> {
+    fn new(native: &'s Native, sink: &'s mut K) -> Self {
+        let body = sink.take_buffer();
+        Self { native, sink, body, locations: SmallVec::new(), written: SmallVec::new(), singles: SmallVec::new() }
+    }
+
     /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
     fn build(&mut self, level: u8, edits: &LevelEdits) -> Option<ObjRef> {
+        if self.is_wide(edits.len()) {
+            let above = self.put_level(level, edits);
+            return self.root_above(level, &above);
+        }
         let items: NodeItems<'_> = edits.iter().filter_map(|edit| edit.item).collect();
         if items.is_empty() {
             return None;
@@ -278,10 +311,7 @@ impl<K: Sink> NativeWriter<'_, K> {
         if total <= weight_max {
             return smallvec![0];
         }
-        let tokens: Vec<cut::Token> = items
-            .iter()
-            .map(|item| cut::Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) })
-            .collect();
+        let tokens: Vec<cut::Token> = items.iter().map(|item| stretch::token(level, item.step)).collect();
         let starts = cut::starts(&tokens, weight_max, false, false);
         (0..items.len()).filter(|&index| starts[index]).collect()
     }
@@ -341,6 +371,10 @@ impl<K: Sink> NativeWriter<'_, K> {
         if level > 0 && items.len() == 1 {
             return self.collapse(source, level, &items[0]).map(Some);
         }
+        if !same && self.is_wide(items.len()) {
+            let above = self.put_level(level, &LevelItems { level, items: &items });
+            return Ok(self.root_above(level, &above));
+        }
         let cuts = if same { smallvec![0] } else { self.cuts(level, &items) };
         if cuts.len() == 1 {
             let oid = encode(&mut self.body, level, &items, self.native.group);
@@ -395,15 +429,30 @@ impl<K: Sink> NativeWriter<'_, K> {
     }
 
     /// Rewrites one level below the root and returns the changes of the level above.
-    fn rewrite_level<S: Source>(
+    fn rewrite_level<S: Source + Sync>(
         &mut self,
         source: &S,
         root: &Object<'_>,
         level: u8,
         edits: &LevelEdits,
     ) -> Result<LevelEdits, S::Error> {
+        if self.is_wide(edits.len()) {
+            return self.rewrite_wide(source, root, level, edits);
+        }
+        self.rewrite_stretch(source, root, level, edits, &Stretch::default())
+    }
+
+    /// Rewrites the pieces of a level that begin in a stretch and returns the changes of the level above.
+    fn rewrite_stretch<S: Source>(
+        &mut self,
+        source: &S,
+        root: &Object<'_>,
+        level: u8,
+        edits: &LevelEdits,
+        stretch: &Stretch<'_>,
+    ) -> Result<LevelEdits, S::Error> {
         let mut above = LevelEdits::new();
-        if self.replace_only(source, root, level, edits, &mut above)? {
+        if self.replace_only(source, root, level, edits, stretch, &mut above)? {
             return Ok(above);
         }
         // What was put up to here is right only where no window reaches: start over with windows.
@@ -411,8 +460,8 @@ impl<K: Sink> NativeWriter<'_, K> {
         let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut next = 0;
         while next < edits.len() {
-            let mut window = PieceWindow::gather(source, &mut cursor, edits, &mut next)?;
-            window.rewrite(self, source, level, edits, &mut above)?;
+            let mut window = PieceWindow::gather(source, &mut cursor, edits, stretch, &mut next)?;
+            window.rewrite(self, source, level, edits, stretch, &mut above)?;
         }
         Ok(above)
     }
@@ -424,8 +473,13 @@ impl<K: Sink> NativeWriter<'_, K> {
         root: &Object<'_>,
         level: u8,
         edits: &LevelEdits,
+        stretch: &Stretch<'_>,
         above: &mut LevelEdits,
     ) -> Result<bool, S::Error> {
+        if stretch.parts_piece {
+            // So many changes in one piece do not only replace.
+            return Ok(false);
+        }
         let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut pieces: SmallVec<[Touched<'_>; 1]> = SmallVec::new();
         // The item that each change replaces in its piece.
@@ -459,6 +513,9 @@ impl<K: Sink> NativeWriter<'_, K> {
                 next += 1;
             }
             let child = view(&object)?.child(index).map_err(bad(Kind::Node))?;
+            if !stretch.owns(child.step) {
+                continue;
+            }
             let (oid, count, weight) = (child.oid, child.count, child.weight);
             pieces.push(Touched { object: piece, oid, count, weight, edits: first..next });
         }

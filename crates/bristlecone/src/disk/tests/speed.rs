@@ -89,7 +89,7 @@ fn reads_and_opens() {
     let start = Instant::now();
     for first in (0..count).step_by(1000) {
         let batch = batch(first..first + 1000, 100);
-        let offsets: Vec<(Oid, u32)> = batch.offsets().map(|(oid, at)| (*oid, at)).collect();
+        let offsets: Vec<(Oid, u32)> = batch.offsets().collect();
         let base = backend.append(batch, &[to("main", first, Expected::Any)], Durability::None).unwrap();
         places.extend(offsets.into_iter().map(|(oid, at)| ObjRef::new(oid, Location(base.0 + u64::from(at)))));
     }

@@ -276,7 +276,7 @@ fn a_mode_has_one_encoding() {
     let ask = |body: &[u8]| {
         let objects = Objects::default();
         let root = ObjRef::from(Oid::from_array([1; 32]));
-        objects.objects.borrow_mut().insert(root.oid, (Kind::Node, body.to_vec()));
+        objects.objects.write().unwrap().insert(root.oid, (Kind::Node, body.to_vec()));
         let listed =
             native.entries(&objects, &root, None, None, Direction::Forward).unwrap().all(|entry| entry.is_ok());
         let checked = native.children(Kind::Node, body, &mut |_, _| ()).is_ok();

@@ -33,7 +33,7 @@ fn cursors_over_hostile_pieces_neither_panic_nor_go_on_for_ever() {
     let mut state = 17;
     assert!(wander(&native, &objects, &root, &mut state), "sound pieces are walked");
     let sound: Vec<(Oid, Vec<u8>)> =
-        objects.objects.borrow().iter().map(|(oid, (_, body))| (*oid, body.clone())).collect();
+        objects.objects.read().unwrap().iter().map(|(oid, (_, body))| (*oid, body.clone())).collect();
     let mut refused = 0;
     for _ in 0..2000 {
         // The root in half of the rounds: every way goes through it.
@@ -51,9 +51,9 @@ fn cursors_over_hostile_pieces_neither_panic_nor_go_on_for_ever() {
         if random(&mut state).is_multiple_of(4) {
             hostile.truncate(random(&mut state) as usize % hostile.len());
         }
-        objects.objects.borrow_mut().insert(*oid, (Kind::Node, hostile));
+        objects.objects.write().unwrap().insert(*oid, (Kind::Node, hostile));
         refused += usize::from(!wander(&native, &objects, &root, &mut state));
-        objects.objects.borrow_mut().insert(*oid, (Kind::Node, body.clone()));
+        objects.objects.write().unwrap().insert(*oid, (Kind::Node, body.clone()));
     }
     assert!(refused > 200, "{refused} rounds met what was wrong");
 }
@@ -68,14 +68,14 @@ fn ranks_and_places_read_one_piece_of_each_level() {
     let levels = 1 + usize::from(view(&objects.read(Kind::Node, &root).unwrap()).unwrap().level);
     assert!(levels >= 3, "{levels} levels");
     for index in [0u32, 1, 7777, 19_998, 19_999] {
-        *objects.reads.borrow_mut() = 0;
+        *objects.reads.write().unwrap() = 0;
         let rank = native.rank(&objects, &root, &index.to_be_bytes()).unwrap();
         assert_eq!(rank, Rank { before: index.into(), is_bound: true });
         let mut cursor = EntryCursor::new(&objects, Some(root));
         cursor.seek_nth(index.into()).unwrap();
         assert!(cursor.next().unwrap());
         assert_eq!(cursor.entry().unwrap().unwrap().step(), index.to_be_bytes());
-        assert_eq!(*objects.reads.borrow(), 2 * levels);
+        assert_eq!(*objects.reads.read().unwrap(), 2 * levels);
     }
 }
 
@@ -88,7 +88,7 @@ fn a_load_writes_pieces_as_soon_as_they_end() {
         let mut sink = Put(&objects, 0);
         builder.push(&mut sink, &n.to_be_bytes(), EntryKind::Value, &ChangeTarget::Inline(b"1")).unwrap();
         if n % 1000 == 0 {
-            let written: u64 = objects.objects.borrow().len() as u64 * 33;
+            let written: u64 = objects.objects.read().unwrap().len() as u64 * 33;
             assert!(written + 3000 > u64::from(n), "{written} of {n} entries are written, about");
         }
     }

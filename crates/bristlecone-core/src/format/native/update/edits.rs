@@ -39,7 +39,7 @@ impl LevelEdits {
         Self { buffer: SmallVec::new(), list: SmallVec::new() }
     }
 
-    pub(super) fn from_changes(changes: &[Change<'_>]) -> Self {
+    pub(super) fn from_changes<'c>(changes: impl ExactSizeIterator<Item = Change<'c>>) -> Self {
         let mut edits = Self::new();
         edits.buffer.reserve(changes.len() * 32);
         edits.list.reserve(changes.len());
@@ -57,6 +57,52 @@ impl LevelEdits {
             edits.push(start, 1, change.step, at, 1, step_hash(change.step) as u8);
         }
         edits
+    }
+
+    /// Returns changes that put items of a level.
+    pub(super) fn from_items(level: u8, items: &[NodeItem<'_>]) -> Self {
+        let mut edits = Self::new();
+        edits.list.reserve(items.len());
+        for item in items {
+            let start = edits.buffer.len();
+            edits.buffer.extend_from_slice(item.bytes);
+            edits.push(start, usize::from(level == 0), item.step, item.at, item.count, item.fingerprint);
+        }
+        edits
+    }
+
+    /// Returns some of the changes.
+    pub(super) fn copy_of(&self, range: Range<usize>) -> Self {
+        let mut copy = Self::new();
+        copy.append_range(self, range);
+        copy
+    }
+
+    /// Adds changes of steps that come behind these.
+    pub(super) fn append(&mut self, other: &Self) {
+        self.append_range(other, 0..other.len());
+    }
+
+    fn append_range(&mut self, other: &Self, range: Range<usize>) {
+        let list = &other.list[range];
+        let (Some(first), Some(last)) = (list.first(), list.last()) else { return };
+        // Bytes are in the order of changes; the step of a put lies within its item.
+        let start = if first.item.is_empty() { first.step.start } else { first.item.start };
+        let base = self.buffer.len() as u32;
+        self.buffer.extend_from_slice(&other.buffer[start as usize..last.item.end as usize]);
+        let here = |range: &Range<u32>| range.start - start + base..range.end - start + base;
+        self.list.extend(list.iter().map(|change| EncodedItem {
+            step: here(&change.step),
+            item: here(&change.item),
+            at: change.at,
+            count: change.count,
+            fingerprint: change.fingerprint,
+        }));
+    }
+
+    /// Says where the objects are now that were at places.
+    pub(super) fn moved(&mut self, place: &dyn Fn(Location) -> Location) {
+        self.list.iter_mut().for_each(|change| change.at = place(change.at));
     }
 
     /// Adds a removal.

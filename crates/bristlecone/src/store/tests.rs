@@ -1,0 +1,88 @@
+//! What another thread gave to a sink of its own is as if it had been given to the sink that it was taken from.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Barrier,
+};
+
+use bristlecone_core::native::Native;
+
+use super::*;
+use crate::MemoryBackend;
+
+fn store() -> Arc<StoreView<Native>> {
+    StoreBase::new(Native::new(), Arc::new(MemoryBackend::new())).now(&[])
+}
+
+fn put(sink: &mut FlushSink<'_>, byte: u8, children: &[Location]) -> Location {
+    sink.put(Kind::Node, Oid::from_array([byte; 32]), &[byte; 5], children, &[])
+}
+
+/// Gives objects, of which `extra` ones are given by both halves, and returns where the second half's are.
+fn halves(sink: &mut FlushSink<'_>, extra: u8, meet: &(dyn Fn() + Sync)) -> Vec<Location> {
+    let far = Location(77);
+    let ((), places) = sink.join(
+        |sink| {
+            meet();
+            (1..100 + extra).for_each(|byte| _ = put(sink, byte, &[]));
+            sink.dir_replaced(b"one");
+            sink.leave_out(&Oid::from_array([7; 32]));
+        },
+        |sink| {
+            meet();
+            let mut last = far;
+            sink.dir_replaced(b"other");
+            sink.leave_out(&Oid::from_array([8; 32]));
+            let mut put_last = |byte| {
+                last = put(sink, byte, &[last, far]);
+                last
+            };
+            (100..200).map(&mut put_last).chain([far]).collect::<Vec<Location>>()
+        },
+        |places, place| places.iter_mut().for_each(|at| *at = place(*at)),
+    );
+    places
+}
+
+#[test]
+fn what_another_thread_gave_is_as_if_it_had_been_given_here() {
+    let store = store();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for extra in [0, 20] {
+        let (mut alone, mut shared) = (store.sink(), store.sink());
+        let first = [put(&mut alone, 250, &[]), put(&mut shared, 250, &[])];
+        assert_eq!(first[0], first[1]);
+        let places = halves(&mut alone, extra, &|| ());
+        // Neither half goes on before both have begun, so another thread has one.
+        let barrier = Barrier::new(2);
+        let meet = || _ = barrier.wait();
+        assert_eq!(pool.install(|| halves(&mut shared, extra, &meet)), places);
+        assert_eq!(alone.take_replaced(), [b"one".to_vec(), b"other".to_vec()]);
+        assert_eq!(shared.take_replaced(), [b"one".to_vec(), b"other".to_vec()]);
+        let (alone, shared) = (alone.take(), shared.take());
+        assert_eq!(alone.bytes(), shared.bytes());
+        assert_eq!(alone.offsets().collect::<Vec<_>>(), shared.offsets().collect::<Vec<_>>());
+        assert_eq!(alone.left_out(), shared.left_out());
+    }
+}
+
+#[test]
+fn a_panic_of_another_thread_is_the_callers() {
+    let store = store();
+    let panicked = |panics: bool| {
+        let mut sink = store.sink();
+        let barrier = Barrier::new(2);
+        let work = || {
+            sink.join(
+                |_| _ = barrier.wait(),
+                |_| {
+                    barrier.wait();
+                    assert!(!panics, "on another thread");
+                },
+                |(), _| (),
+            )
+        };
+        catch_unwind(AssertUnwindSafe(|| pool::within(2, work))).is_err()
+    };
+    assert!(panicked(true) && !panicked(false));
+}
