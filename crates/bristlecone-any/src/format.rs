@@ -9,7 +9,7 @@ use bristlecone::Tezos;
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     core::{
-        Change, Checked, Direction, Entry, FormatError, Next, NoSource, ObjectWalk, Source, Target, Window,
+        Change, ChangeList, Checked, Direction, Entry, FormatError, Next, NoSource, ObjectWalk, Source, Target, Window,
         git::Algorithm, native::ValueBuilder,
     },
     disk::FormatTag,
@@ -281,7 +281,7 @@ impl Format for AnyFormat {
         with_walk!(self, format => AnyComparison(format.comparison::<S>(before, after, from, to)))
     }
 
-    fn update<S: Source, K: Sink>(
+    fn update<S: Source + Sync, K: Sink>(
         &self,
         source: &S,
         sink: &mut K,
@@ -289,6 +289,16 @@ impl Format for AnyFormat {
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>, S::Error> {
         with_format!(self, format => format.update(source, sink, base, changes))
+    }
+
+    fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &C,
+    ) -> Result<Option<ObjRef>, S::Error> {
+        with_format!(self, format => format.update_list(source, sink, base, changes))
     }
 
     fn divides_dirs(&self) -> bool {

@@ -111,7 +111,11 @@ fn assert_there(backend: &DiskBackend, number: u64, at: Location, there: bool) {
     }
     let prefix: OidPrefix = oid(number).to_string()[..20].parse().unwrap();
     let mut found = false;
-    backend.each_with_prefix(&prefix, &mut |_, _| Ok(found = true)).unwrap();
+    let found_one = |_, _: &Object<'_>| {
+        found = true;
+        Ok(())
+    };
+    backend.each_with_prefix(&prefix, &mut { found_one }).unwrap();
     assert_eq!(found, there, "{number} by its first digits");
 }
 
