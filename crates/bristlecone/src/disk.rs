@@ -44,6 +44,7 @@ mod cache;
 mod check;
 mod cold;
 mod collect;
+mod due;
 mod durable;
 mod files;
 mod filters;
@@ -338,6 +339,7 @@ impl DiskBackend {
                 shared.gather_notes();
             }
         }
+        shared.look_for_garbage();
         shared.tidy();
         // The memory of maps is measured once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);

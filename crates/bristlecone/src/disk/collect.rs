@@ -48,13 +48,13 @@ use super::{
     sealed::Form,
     segment::{COLD, Segment},
     spare::RESERVED_BYTES,
-    state::{StateRef, StoreState, WholeLeft, state_epoch},
+    state::{StateRef, StoreState, state_epoch},
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
 use crate::{
     Error,
-    backend::{Position, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
+    backend::{Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
     oid_map::{OidMap, OidSet},
     storage::{OpenMode, StorageFile},
@@ -67,16 +67,6 @@ const ROUNDS_MAX: usize = 8;
 const FOLLOWED_OIDS_MAX: usize = 1 << 18;
 /// Bytes that the copy of an object takes beside its record: in the index of its segment.
 const COPIED_BYTES: u64 = 16;
-/// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
-const APPENDED_SHARE: u64 = 8;
-/// A collection does not keep up once so many segments, and as much as this many times what cold segments hold, have been
-/// appended since it began: then commits wait.
-const OVERDUE_SEGMENTS: u64 = 4;
-const OVERDUE_TIMES: u64 = 2;
-/// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
-const GROWN_SHARE: u64 = 2;
-/// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
-const PARTIAL_MAX: u32 = 8;
 
 impl DiskState {
     /// Drops what nothing leads to.
@@ -100,6 +90,7 @@ impl DiskState {
                 return Ok(Swept::default());
             }
             // If this one is of no use, the next is not due at once.
+            self.note_begun();
             self.next_due((self.published.end() >> 32) as u32);
         }
         let mut begun = None;
@@ -147,42 +138,15 @@ impl DiskState {
         drop(table);
         // By it, too, something is read that was emptied.
         drop(snapshot);
-        if !nothing && limits.grace == 0 {
+        if !nothing {
             // It is an estimate, and an old one does no harm.
-            let _ = self.forget_sources();
+            let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
         }
         if !nothing {
             self.remove_emptied()?;
         }
         self.rewrite(roots, limits, &mut pace)?;
         Ok(swept)
-    }
-
-    /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
-    /// full, and more where more would have to be copied.
-    pub(super) fn next_due(&self, base: u32) {
-        let table = self.table();
-        let keeps_all = table.state.retention.parse().is_ok_and(|retention: Retention| retention.is_all());
-        if !self.options.collect || keeps_all && table.state.absent.is_empty() || self.lock.is_none() {
-            self.due_at.store(u64::MAX, Relaxed);
-            self.overdue_at.store(u64::MAX, Relaxed);
-            return;
-        }
-        let cold = table.state.live_bytes();
-        let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
-        let segments = |bytes: u64| bytes / self.header.segment_bytes;
-        // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
-        let due = after(segments(cold / APPENDED_SHARE)) | (self.header.segment_bytes / 8 * 7);
-        self.due_at.store(due, Relaxed);
-        self.overdue_at.store(after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)), Relaxed);
-    }
-
-    /// Returns whether the next collection that the store begins by itself is to look at the cold segments, too.
-    fn wants_whole(&self) -> bool {
-        let table = self.table();
-        let cold = table.state.live_bytes();
-        let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
-        !table.state.whole.as_ref().is_some_and(few)
     }
 
     /// Changes what of the state says nothing of segments, durably.

@@ -35,6 +35,8 @@ pub(super) const BEHIND: &str = "behind-";
 pub(super) const DERIVED: &str = "derived";
 /// The file of the count of unreached bytes. Derived files of callers cannot have names with this first letter.
 pub(super) const UNREACHED_COUNT: &str = "derived/@reclaimable";
+/// When a collection last began by itself in a store that keeps all.
+pub(super) const COLLECTED: &str = "derived/@collected";
 /// How the names of notes on unreached bytes begin, within their folder; 16 hexadecimal digits follow.
 pub(super) const NOTE: &str = "@unreached-";
 /// A note that is not whole yet.

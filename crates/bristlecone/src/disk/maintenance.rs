@@ -50,6 +50,10 @@ impl DiskState {
         if background.spare_asked.load(SeqCst) {
             self.prepare_spare();
         }
+        // A segment was sealed.
+        if !numbers.is_empty() {
+            self.look_for_garbage();
+        }
         for number in numbers {
             if background.maintenance.is_stopping() {
                 return;

@@ -131,11 +131,21 @@ impl DiskState {
         })
     }
 
-    /// Takes back all that was counted of processes that have ended: a collection has dropped it.
-    pub(super) fn forget_sources(&self) -> Result<(), Error> {
+    /// Takes back so many bytes, the oldest first, of what was counted of processes that have ended: a collection has
+    /// dropped them.
+    pub(super) fn forget_bytes(&self, mut dropped: u64) -> Result<(), Error> {
         self.locked(|_| {
             self.gather_notes();
-            if self.read_count().is_empty() { Ok(()) } else { self.write_count(Vec::new()) }
+            let mut all = self.read_count();
+            if all.is_empty() || dropped == 0 {
+                return Ok(());
+            }
+            for left in &mut all {
+                let gone = left.bytes.min(dropped);
+                (left.bytes, dropped) = (left.bytes - gone, dropped - gone);
+            }
+            all.retain(|left| left.bytes > 0);
+            self.write_count(all)
         })
     }
 

@@ -138,7 +138,7 @@ impl DiskState {
     }
 
     /// Returns the bytes of the store up to its tail, and those of all its files.
-    fn sizes(&self) -> (u64, u64) {
+    pub(super) fn sizes(&self) -> (u64, u64) {
         let end = self.published.end();
         let tail = (end >> 32) as u32;
         let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);

@@ -222,3 +222,67 @@ fn what_a_killed_process_left_for_a_source_is_taken_back_by_the_next_one() {
     drop(backend);
     assert_eq!(reclaimable(dir.path()), 0);
 }
+
+/// Opens a store in which some bytes were left, with threads or without, and asks whether a collection is due.
+fn due(dir: &Path, options: DiskOptions) -> SweepDue {
+    open(dir, options).sweep_due()
+}
+
+#[test]
+fn a_store_that_keeps_all_collects_once_a_share_is_known_to_be_garbage_and_once_a_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    drop(backend);
+    // Less than a segment, and less than a quarter of the store, is let be.
+    let leave = |first: u64, count: u64| {
+        let backend = open(dir.path(), small());
+        (first..first + count).for_each(|number| _ = ahead(&backend, number, 3000));
+    };
+    leave(100, 2);
+    assert_eq!(due(dir.path(), small()), SweepDue::No);
+    let backend = open(dir.path(), small());
+    for number in 1..41 {
+        let moved = [to(&format!("ref-{number}"), number, Expected::Any)];
+        backend.append(batch(number..number + 1, 3000), &moved, Durability::None).unwrap();
+    }
+    let kept = backend.stats().store_bytes;
+    drop(backend);
+    leave(200, 2);
+    let reclaimable_now = reclaimable(dir.path());
+    assert!(reclaimable_now > 8192 && reclaimable_now < kept / 4, "{reclaimable_now} of {kept}");
+    assert_eq!(due(dir.path(), small()), SweepDue::No);
+    leave(300, 40);
+    assert!(reclaimable(dir.path()) > kept / 2);
+    assert_eq!(due(dir.path(), small()), SweepDue::Now);
+    assert_eq!(due(dir.path(), small().collect(false)), SweepDue::No);
+    // With the grace, all of it stays, and the next collection begins a day later.
+    let none = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let by_itself = SweepLimits::default().if_due(true);
+    let backend = open(dir.path(), small());
+    let swept = backend.sweep(&Roots::new(&[], &none), &by_itself.grace(1000)).unwrap();
+    assert_eq!((swept.objects, backend.sweep_due()), (0, SweepDue::No));
+    drop(backend);
+    assert_eq!(due(dir.path(), small()), SweepDue::No);
+    let began = files(dir.path(), "@collected");
+    assert_eq!(began.len(), 1);
+    fs::remove_file(&began[0]).unwrap();
+    let backend = open(dir.path(), small());
+    assert_eq!(backend.sweep_due(), SweepDue::Now);
+    let swept = backend.sweep(&Roots::new(&[], &none), &by_itself.grace(0)).unwrap();
+    assert!(swept.objects >= 44, "{swept:?}");
+    assert_eq!((backend.sweep_due(), backend.stats().reclaimable_bytes), (SweepDue::No, 0));
+    assert!((0..41).all(|number| backend.read(&oid(number).into()).unwrap().is_some()));
+    assert!(backend.read(&oid(300).into()).unwrap().is_none());
+}
+
+#[test]
+fn a_store_of_version_1_collects_nothing_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small().version(1));
+    commit(&backend, 0, Durability::Synced).unwrap();
+    (100..140).for_each(|number| _ = ahead(&backend, number, 3000));
+    drop(backend);
+    assert!(reclaimable(dir.path()) > 100_000);
+    assert_eq!(due(dir.path(), small()), SweepDue::No);
+}

@@ -1,0 +1,97 @@
+//! When a store collects by itself.
+//!
+//! Where a rule cuts commits, or something is absent, that depends on what was appended since the last collection. A store that
+//! keeps all has garbage only where imports and the like were given up, or where refs were deleted or moved elsewhere. The first is known
+//! without a walk: the notes of `notes.rs` count it. So such a store collects once they count a share of it. The second
+//! is known by a walk alone, and left to a collection that somebody asks for.
+
+use super::{files::COLLECTED, frame::word64, log::DiskState, roll::now_seconds, state::WholeLeft};
+use crate::{Retention, sync::atomic::Ordering::*};
+
+/// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
+const APPENDED_SHARE: u64 = 8;
+/// A collection does not keep up once so many segments, and as much as this many times what cold segments hold, have been
+/// appended since it began: then commits wait.
+const OVERDUE_SEGMENTS: u64 = 4;
+const OVERDUE_TIMES: u64 = 2;
+/// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
+const GROWN_SHARE: u64 = 2;
+/// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
+const PARTIAL_MAX: u32 = 8;
+/// A store that keeps all collects once a share of this of it, and a segment at least, is known to be garbage.
+const GARBAGE_SHARE: u64 = 4;
+/// And no more often than once in so many seconds: what is younger than the grace stays anyway.
+const GARBAGE_SECONDS: u64 = 24 * 60 * 60;
+
+impl DiskState {
+    /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
+    /// full, and more where more would have to be copied.
+    pub(super) fn next_due(&self, base: u32) {
+        if !self.options.collect || self.lock.is_none() {
+            return self.due_from(u64::MAX, u64::MAX);
+        }
+        if self.keeps_all() {
+            return self.due_from(if self.is_garbage_due() { 0 } else { u64::MAX }, u64::MAX);
+        }
+        let cold = self.table().state.live_bytes();
+        let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
+        let segments = |bytes: u64| bytes / self.header.segment_bytes;
+        // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
+        let due = after(segments(cold / APPENDED_SHARE)) | (self.header.segment_bytes / 8 * 7);
+        self.due_from(due, after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)));
+    }
+
+    fn due_from(&self, due: u64, overdue: u64) {
+        self.due_at.store(due, Relaxed);
+        self.overdue_at.store(overdue, Relaxed);
+    }
+
+    /// Decides the same anew by what processes have left, where the store keeps all.
+    pub(super) fn look_for_garbage(&self) {
+        if self.keeps_all() {
+            self.next_due(0);
+            // Another thread may have followed a change of the rules.
+            if !self.keeps_all() {
+                self.next_due(self.table().state.base);
+            }
+        }
+    }
+
+    /// Whether no rule cuts anything, and nothing is absent.
+    fn keeps_all(&self) -> bool {
+        let table = self.table();
+        table.state.absent.is_empty() && table.state.retention.parse().is_ok_and(|rules: Retention| rules.is_all())
+    }
+
+    /// Whether enough of the store is known to be garbage, and the last collection for its sake began long enough ago.
+    fn is_garbage_due(&self) -> bool {
+        // One of version 1 is not upgraded unasked.
+        if self.version.load(Relaxed) < 2 {
+            return false;
+        }
+        let garbage = self.reclaimable_bytes();
+        if garbage < self.header.segment_bytes || garbage < self.sizes().0 / GARBAGE_SHARE {
+            return false;
+        }
+        let begun = self.derived.read_at(COLLECTED, 8).ok().flatten().filter(|bytes| bytes.len() == 8);
+        let now = u64::from(now_seconds());
+        // A clock that was put back says nothing.
+        begun.is_none_or(|begun| !(word64(&begun, 0)..word64(&begun, 0).saturating_add(GARBAGE_SECONDS)).contains(&now))
+    }
+
+    /// Notes that a collection begins by itself, where it is for the sake of what is known to be garbage.
+    pub(super) fn note_begun(&self) {
+        if self.keeps_all() {
+            // Where it cannot be noted, another one may begin sooner.
+            let _ = self.derived.write_at(COLLECTED, &u64::from(now_seconds()).to_le_bytes());
+        }
+    }
+
+    /// Returns whether the next collection that the store begins by itself is to look at the cold segments, too.
+    pub(super) fn wants_whole(&self) -> bool {
+        let table = self.table();
+        let cold = table.state.live_bytes();
+        let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
+        self.keeps_all() || !table.state.whole.as_ref().is_some_and(few)
+    }
+}
