@@ -116,9 +116,12 @@ fn nothing_depends_on_threads<F: Format>(format: &F, seed: u64) {
             assert!(shared.1 == alone.1, "{}: {threads} threads from {shared_min} changes on", F::NAME);
         }
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-    let shared = pool.install(|| commits(format, seed, 1, 20));
-    assert!(shared == alone, "{}: in a pool", F::NAME);
+    #[cfg(feature = "rayon")]
+    {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let shared = pool.install(|| commits(format, seed, 1, 20));
+        assert!(shared == alone, "{}: in a pool", F::NAME);
+    }
 }
 
 #[test]
