@@ -44,7 +44,7 @@ pub(super) fn cold_is_whole(segment: &Segment, salt: u64, cold: &ColdSegment) ->
     let head = segment.bytes_at(0, COLD_HEAD_BYTES)?;
     let check = xxh3_64_with_seed(&head[..CHECK_AT], salt);
     let right = word64(&head, 0) == MAGIC
-        && COLD + word32(&head, NUMBER_AT) == cold.number
+        && COLD.checked_add(word32(&head, NUMBER_AT)) == Some(cold.number)
         && word64(&head, BYTES_AT) == cold.bytes
         && word64(&head, RECORDS_AT) == cold.records
         && word64(&head, CHECK_AT) == check

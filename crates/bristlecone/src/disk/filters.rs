@@ -219,7 +219,7 @@ impl DiskView<'_> {
         } else {
             // Each seal depends on the segments before, as far as members follow one another.
             let last = filter.members.last()?;
-            let follow = filter.members.is_sorted_by(|one, next| next.number == one.number + 1);
+            let follow = filter.members.is_sorted_by(|one, next| one.number.checked_add(1) == Some(next.number));
             follow && self.segment(last.number).ok()?.is_some_and(|segment| self.is_sealed_by(segment, last.tie))
         };
         fits.then_some(filter)

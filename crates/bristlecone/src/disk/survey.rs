@@ -88,6 +88,11 @@ impl SegmentSurvey {
             let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
             survey.lost.push(LostRange { range, records });
         }
+        // A file that was cut short had more, and nothing tells what.
+        let cut = segment.bytes.max(COLD_HEAD_BYTES)..cold.bytes;
+        if !cut.is_empty() {
+            survey.lost.push(LostRange { range: cut, records: None });
+        }
         survey.sealed = (whole && survey.lost.is_empty()).then_some(Tie { word: cold.check, end: cold.bytes });
         Ok(survey)
     }
