@@ -106,6 +106,9 @@ fn sound() -> &'static Sound {
         backend.close().expect("a sound store");
         drop((repo, backend));
         seal(&disk);
+        // What is sealed opens: a search over a store that is refused at once would find nothing.
+        let sealed = DiskBackend::open(Arc::new(disk.fork()), None, options(false), true).expect("a sound store");
+        sealed.check(&mut |damage| panic!("damage in a sound store: {damage:?}")).expect("a sound store");
         Sound { disk, objects }
     })
 }

@@ -22,9 +22,15 @@ pub(crate) fn write(disk: &SimStorage, name: &str, bytes: &[u8]) {
 /// Makes up to 64 changes of files, as many as the first byte says. Each is a byte that says which change, a byte that says of which
 /// file, and what the change needs. `names`: files that can be made besides those that are there.
 pub(crate) fn apply(disk: &SimStorage, input: &mut Input<'_>, names: &[&str]) {
+    apply_to(disk, input, names, &|_| true);
+}
+
+/// As [`apply`], of files whose names are such alone.
+pub(crate) fn apply_to(disk: &SimStorage, input: &mut Input<'_>, names: &[&str], is_such: &dyn Fn(&str) -> bool) {
     for _ in 0..input.byte() % 65 {
         let (change, which) = (input.byte(), usize::from(input.byte()));
-        let mut files: Vec<String> = disk.files().into_iter().map(|(name, _)| name).collect();
+        let mut files: Vec<String> =
+            disk.files().into_iter().map(|(name, _)| name).filter(|name| is_such(name)).collect();
         if change % 8 >= 6 {
             files.extend(names.iter().map(ToString::to_string));
         }

@@ -6,6 +6,7 @@
 
 mod allocation;
 mod cardano;
+mod collected;
 mod directory;
 mod disk;
 mod edits;
@@ -13,6 +14,7 @@ mod formats;
 mod git;
 mod input;
 mod objects;
+mod parts;
 mod seal;
 #[cfg(test)]
 mod seeds;
@@ -27,6 +29,7 @@ pub use formats::{
     tezos_commit, tezos_directory,
 };
 pub use git::{git_config, git_delta, git_ignore, git_index, git_loose, git_pack, git_repository, git_worktree_index};
+pub use parts::{disk_cold, disk_filters, disk_indexes, disk_readers, disk_refs, disk_state, history_files};
 pub use text::{revisions, texts};
 pub use trace::trace;
 
@@ -47,6 +50,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("git_tag", git_tag),
     ("record", record),
     ("disk_store", disk_store),
+    ("disk_state", disk_state),
+    ("disk_cold", disk_cold),
+    ("disk_refs", disk_refs),
+    ("disk_filters", disk_filters),
+    ("disk_indexes", disk_indexes),
+    ("disk_readers", disk_readers),
+    ("history_files", history_files),
     ("git_delta", git_delta),
     ("git_index", git_index),
     ("git_pack", git_pack),

@@ -191,6 +191,23 @@ fn of_files(seeds: &mut Vec<Seed>) {
     {
         seeds.push(("disk_store", name.to_owned(), bytes.to_vec()));
     }
+    for target in
+        ["disk_state", "disk_cold", "disk_refs", "disk_filters", "disk_indexes", "disk_readers", "history_files"]
+    {
+        for choice in 0..8 {
+            seeds.push((target, format!("sound-{choice}"), vec![choice, 0]));
+        }
+        // Flips, numbers, and an end that is cut, in files whose checksums are made right or are not.
+        for place in [9, 20, 41, 60, 77, 100, 130] {
+            for (choice, change) in [(0, [3, 0, place, 0, 4]), (4, [3, 0, place, 0, 1]), (5, [3, 1, place, 0, 0x80])] {
+                seeds.push((target, format!("flip-{choice}-{place}"), [&[choice, 1][..], &change].concat()));
+            }
+        }
+        seeds.push((target, "number".to_owned(), vec![4, 2, 4, 0, 44, 0, 0xff, 0xff, 4, 1, 12, 0, 2, 0]));
+        seeds.push((target, "cut".to_owned(), vec![4, 1, 1, 0, 70, 0]));
+        seeds.push((target, "gone".to_owned(), vec![0, 1, 7, 0, 0, 0]));
+        seeds.push((target, "copied".to_owned(), vec![4, 1, 5, 0, 80, 0, 48, 0, 40, 0]));
+    }
     for choice in 0..2 {
         seeds.push(("git_repository", format!("sound-{choice}"), vec![choice, 0]));
     }
