@@ -3,14 +3,16 @@
 use std::{
     collections::BTreeMap,
     num::NonZero,
+    process,
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Pools of our own, by their numbers of threads. They are made when they are needed, and stay.
-static OWN: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
+/// Pools of our own, by the number of their process and of their threads. They are made when they are needed, and stay. A
+/// process that was forked has no threads of those that it finds here, and makes its own.
+static OWN: Mutex<BTreeMap<(u32, usize), Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
 
 /// Whether the calling thread belongs to a pool.
 pub(crate) fn is_here() -> bool {
@@ -45,12 +47,13 @@ fn own(threads: usize) -> Option<Arc<ThreadPool>> {
     if threads == 1 {
         return None;
     }
+    let wanted = (process::id(), threads);
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(pool) = own.get(&threads) {
+    if let Some(pool) = own.get(&wanted) {
         return Some(pool.clone());
     }
     let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("bristlecone-{number}"));
     let pool = Arc::new(named.build().ok()?);
-    own.insert(threads, pool.clone());
+    own.insert(wanted, pool.clone());
     Some(pool)
 }

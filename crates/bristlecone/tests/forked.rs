@@ -1,0 +1,67 @@
+//! A process that was forked from one that has shared large commits among threads goes on with threads of its own: it has none of
+//! its parent's.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr, thread,
+    time::{Duration, Instant},
+};
+
+use bristlecone::{Branch, Error, Info, Native, Repo, TreeId, disk::DiskOptions};
+
+/// More than make a commit a large one.
+const ENTRIES: u32 = 40_000;
+
+fn commit(branch: &Branch<Native>, value: &str) -> Result<TreeId, Error> {
+    let mut tree = branch.tree()?;
+    (0..ENTRIES).try_for_each(|number| tree.set(format!("wide/{number:06}"), value))?;
+    branch.commit(&mut tree, &Info::unsigned("many"))?;
+    branch.tree()?.root()
+}
+
+/// What the child does; the number of what went wrong, or 0.
+fn child(memory: &Branch<Native>, disk: &Branch<Native>, wanted: TreeId) -> i32 {
+    if !commit(memory, "two").is_ok_and(|root| root == wanted) {
+        return 1;
+    }
+    // The store's lock is that of the parent.
+    if matches!(commit(disk, "two"), Err(Error::Usage { .. })) { 0 } else { 2 }
+}
+
+#[test]
+fn a_forked_process_has_threads_of_its_own_for_large_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Repo::memory();
+    let disk = Repo::create(dir.path(), Native::new(), DiskOptions::default()).unwrap();
+    // Two, also where there is one processor.
+    memory.set_threads(2);
+    disk.set_threads(2);
+    let (memory, disk) = (memory.branch("main").unwrap(), disk.branch("main").unwrap());
+    commit(&memory, "one").unwrap();
+    commit(&disk, "one").unwrap();
+    let wanted = commit(&Repo::memory().branch("main").unwrap(), "two").unwrap();
+    // SAFETY: no other thread of this test holds a lock, and the child ends without going on as a test.
+    let forked = unsafe { libc::fork() };
+    if forked == 0 {
+        let code = catch_unwind(AssertUnwindSafe(|| child(&memory, &disk, wanted))).unwrap_or(3);
+        // SAFETY: this ends the child, and nothing else.
+        unsafe { libc::_exit(code) };
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut status = -1;
+    loop {
+        // SAFETY: the child is one of this process, and a number is written to `status`.
+        let ended = unsafe { libc::waitpid(forked, ptr::from_mut(&mut status), libc::WNOHANG) };
+        if ended == forked {
+            break;
+        }
+        if Instant::now() > until {
+            // SAFETY: the child is one of this process.
+            unsafe { libc::kill(forked, libc::SIGKILL) };
+            panic!("the child waits for threads that it does not have");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status, 0, "the child ended so");
+    assert_eq!(commit(&disk, "two").unwrap(), wanted, "the parent goes on");
+}
