@@ -535,9 +535,9 @@ pub trait Sink {
     /// `other` gives.
     ///
     /// A sink may have another thread call `other` at the same time, with a sink of its own whose objects it then takes in
-    /// behind those of `one`. So `other` must not need what `one` gives, nor name places of
-    /// what this sink was given before, which are not those of a sink beside it. The places that `other` learnt are others then:
-    /// `moved` gets what it returned, and what to ask where something is now that was at a place.
+    /// behind those of `one`. So `other` must not need what `one` gives, nor name places of what this sink was given before,
+    /// which are not those of a sink beside it. The places that `other` learnt are others then: `moved` gets what it
+    /// returned, and what to ask where something is now that was at a place.
     ///
     /// The default calls one after the other.
     fn join<A: Send, B: Send>(

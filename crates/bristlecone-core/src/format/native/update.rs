@@ -48,11 +48,7 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
         return Ok(Some(root));
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    let mut writer = NativeWriter::new(native, sink);
-    let root = update_with(&mut writer, source, base, changes);
-    let body = core::mem::take(&mut writer.body);
-    sink.give_buffer(body);
-    root
+    write(native, sink, |writer| update_with(writer, source, base, changes))
 }
 
 /// As [`update`], with changes that are made when they are needed.
@@ -70,11 +66,24 @@ pub(super) fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
     if (0..changes.len()).any(|index| changes.get(index).step.len() > STEP_BYTES_MAX) {
         return Err(TOO_LONG.into());
     }
-    let mut writer = NativeWriter::new(native, sink);
-    let root = update_with(&mut writer, source, base, &Listed(changes));
+    write(native, sink, |writer| update_with(writer, source, base, &Listed(changes)))
+}
+
+/// Does something with a writer to a sink, whose buffer it has meanwhile.
+fn write<K: Sink, R>(native: &Native, sink: &mut K, work: impl FnOnce(&mut NativeWriter<'_, K>) -> R) -> R {
+    let body = sink.take_buffer();
+    let mut writer = NativeWriter {
+        native,
+        sink,
+        body,
+        locations: SmallVec::new(),
+        written: SmallVec::new(),
+        singles: SmallVec::new(),
+    };
+    let done = work(&mut writer);
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
-    root
+    done
 }
 
 /// Reads what an update of one step reads: the pieces on the way to it; and where a cut may come or go, those around.
@@ -180,7 +189,7 @@ fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    NativeWriter::new(native, sink).put(0, &[])
+    write(native, sink, |writer| writer.put(0, &[]))
 }
 
 /// An item that is to be written into a node.
@@ -270,12 +279,7 @@ struct NativeWriter<'s, K> {
     singles: SmallVec<[(Oid, ObjRef); 1]>,
 }
 
-impl<'s, K: Sink> NativeWriter<'s, K> {
-    fn new(native: &'s Native, sink: &'s mut K) -> Self {
-        let body = sink.take_buffer();
-        Self { native, sink, body, locations: SmallVec::new(), written: SmallVec::new(), singles: SmallVec::new() }
-    }
-
+impl<K: Sink> NativeWriter<'_, K> {
     /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
     fn build(&mut self, level: u8, edits: &LevelEdits) -> Option<ObjRef> {
         if self.is_wide(edits.len()) {

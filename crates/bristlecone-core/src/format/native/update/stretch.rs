@@ -5,7 +5,7 @@
 //! the level gives.
 
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::{mem::take, ops::Range};
 
 use smallvec::SmallVec;
 
@@ -17,8 +17,9 @@ use super::{
     },
     LevelEdits, NativeWriter, NodeItem, NodeItems, only_child,
     window::{REACH, current},
+    write,
 };
-use crate::{Change, ChangeList, ChangeTarget, Location, ObjRef, Object, Oid, Sink, Source};
+use crate::{Change, ChangeList, ChangeTarget, ObjRef, Object, Oid, Sink, Source};
 
 /// How many edits and pieces around a bound are looked through for its margins. With more, nearly all is removed there, and
 /// there is no bound.
@@ -183,14 +184,6 @@ struct Made {
     singles: SmallVec<[(Oid, ObjRef); 1]>,
 }
 
-impl Made {
-    /// Says where things are now that were at places.
-    fn moved(&mut self, place: &dyn Fn(Location) -> Location) {
-        self.above.moved(place);
-        self.singles.iter_mut().for_each(|(_, child)| child.at = place(child.at));
-    }
-}
-
 impl<K: Sink> NativeWriter<'_, K> {
     /// Whether a level of so many changes is done in stretches.
     pub(super) fn is_wide(&self, changes: usize) -> bool {
@@ -231,7 +224,8 @@ impl<K: Sink> NativeWriter<'_, K> {
         let half = |numbers: Range<usize>| move |sink: &mut K| share_on(native, sink, numbers, each);
         let (one, other) = self.sink.join(half(numbers.start..middle), half(middle..numbers.end), |made, place| {
             if let Ok(made) = made {
-                made.moved(place);
+                // No child is pending where threads share, so what was kept of nodes with one child stays right.
+                made.above.moved(place);
             }
         });
         let (mut one, other) = (one?, other?);
@@ -356,11 +350,10 @@ fn share_on<K: Sink, E: Send, W>(native: &Native, sink: &mut K, numbers: Range<u
 where
     W: Fn(&mut NativeWriter<'_, K>, usize) -> Result<LevelEdits, E> + Sync,
 {
-    let mut writer = NativeWriter::new(native, sink);
-    let above = writer.share(numbers, each);
-    let NativeWriter { sink, body, written, singles, .. } = writer;
-    sink.give_buffer(body);
-    Ok(Made { above: above?, written, singles })
+    write(native, sink, |writer| {
+        let above = writer.share(numbers, each)?;
+        Ok(Made { above, written: take(&mut writer.written), singles: take(&mut writer.singles) })
+    })
 }
 
 /// Returns the first step of what has to be seen before a bound so that all cuts behind it are right: items from it on weigh
