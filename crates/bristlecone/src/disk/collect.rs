@@ -89,9 +89,7 @@ impl DiskState {
             if self.published.end() < self.due_at.load(Relaxed) {
                 return Ok(Swept::default());
             }
-            // If this one is of no use, the next is not due at once.
-            self.note_begun();
-            self.next_due((self.published.end() >> 32) as u32);
+            self.begin_due();
         }
         let mut begun = None;
         self.locked(|log| {
@@ -141,8 +139,6 @@ impl DiskState {
         if !nothing {
             // It is an estimate, and an old one does no harm.
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
-        }
-        if !nothing {
             self.remove_emptied()?;
         }
         self.rewrite(roots, limits, &mut pace)?;

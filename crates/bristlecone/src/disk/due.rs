@@ -79,12 +79,14 @@ impl DiskState {
         begun.is_none_or(|begun| !(word64(&begun, 0)..word64(&begun, 0).saturating_add(GARBAGE_SECONDS)).contains(&now))
     }
 
-    /// Notes that a collection begins by itself, where it is for the sake of what is known to be garbage.
-    pub(super) fn note_begun(&self) {
-        if self.keeps_all() {
-            // Where it cannot be noted, another one may begin sooner.
-            let _ = self.derived.write_at(COLLECTED, &u64::from(now_seconds()).to_le_bytes());
+    /// Notes that a collection begins by itself: if it is of no use, the next is not due at once.
+    pub(super) fn begin_due(&self) {
+        if !self.keeps_all() {
+            return self.next_due((self.published.end() >> 32) as u32);
         }
+        // Where it cannot be noted, another one may begin once this process looks again.
+        let _ = self.derived.write_at(COLLECTED, &u64::from(now_seconds()).to_le_bytes());
+        self.due_from(u64::MAX, u64::MAX);
     }
 
     /// Returns whether the next collection that the store begins by itself is to look at the cold segments, too.
