@@ -62,7 +62,7 @@ fn open(disk: &SimStorage, maps: bool, read_only: bool) -> Option<Arc<DiskBacken
 }
 
 /// An error on changed files says which file.
-fn told<T>(done: Result<T, Error>) -> Option<T> {
+pub(crate) fn told<T>(done: Result<T, Error>) -> Option<T> {
     match done {
         Ok(done) => return Some(done),
         Err(

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Durability, Error, Expected, Info, Native, ObjRef, Object, Oid, RefMove, Repo, SweepLimits,
+    Backend, Durability, Expected, Info, Native, ObjRef, Object, Oid, RefMove, Repo, SweepLimits,
     disk::DiskBackend,
     storage::{OpenMode, Storage, StorageFile},
 };
@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
     collected::{Answers, Collected, NEVER, answers, collected, options},
+    disk::told,
     edits,
     input::Input,
     seal::{SALT, seal, word},
@@ -112,21 +113,6 @@ fn differ(disk: &SimStorage, ending: &str) -> bool {
 
 fn open(disk: &SimStorage, maps: bool, read_only: bool) -> Option<Arc<DiskBackend>> {
     told(DiskBackend::open(Arc::new(disk.clone()), None, options().maps(maps), read_only)).map(Arc::new)
-}
-
-/// An error on changed files says which file.
-fn told<T>(done: Result<T, Error>) -> Option<T> {
-    match done {
-        Ok(done) => return Some(done),
-        Err(
-            Error::Corrupt { file, .. }
-            | Error::Lost { file, .. }
-            | Error::Incompatible { file, .. }
-            | Error::NoStore { file },
-        ) => assert!(!file.is_empty(), "an error names its file"),
-        Err(_) => {}
-    }
-    None
 }
 
 /// Reads all that was there, and all that is.

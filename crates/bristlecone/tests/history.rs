@@ -60,6 +60,20 @@ impl Dag {
         Self { repo, at, parents, seconds, ancestors, states, numbers: HashMap::new() }
     }
 
+    /// Shows `check` what another process finds where a derived file is emptied, or has another bit in one byte.
+    fn without(&self, lost: &str, damage: Option<usize>, check: impl FnOnce(&Self)) {
+        let backend = self.repo.backend();
+        let bytes = backend.read_derived(lost).unwrap().unwrap();
+        let mut broken = bytes.clone();
+        match damage {
+            Some(at) => broken[at] ^= 1,
+            None => broken.clear(),
+        }
+        backend.write_derived(lost, &broken).unwrap();
+        check(&Self { repo: Repo::with_backend(Native::new(), backend.clone()), ..self.clone() });
+        backend.write_derived(lost, &bytes).unwrap();
+    }
+
     /// A history of `count` commits; parents are among the last `reach`.
     fn random(seed: u64, count: usize, reach: usize) -> Self {
         let mut dag = Self::new(Repo::memory());
@@ -296,20 +310,12 @@ fn ancestors_bases_and_counts_agree_with_brute_force() {
         }
         check_pairs(&dag, &format!("seed {seed}, with the whole graph"));
         // Another process finds what this one wrote, whatever of it there still is.
-        let derived: Vec<String> = ["graph", "graph-0"].map(String::from).into();
-        for (lost, damage) in derived.iter().flat_map(|name| [(name, None), (name, Some(40))]) {
-            let bytes = dag.repo.backend().read_derived(lost).unwrap().unwrap();
-            let mut broken = bytes.clone();
-            match damage {
-                Some(at) => broken[at] ^= 1,
-                None => broken.clear(),
-            }
-            dag.repo.backend().write_derived(lost, &broken).unwrap();
-            let other = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
-            if seed < 4 {
-                check_pairs(&other, &format!("seed {seed}, without {lost} ({damage:?})"));
-            }
-            dag.repo.backend().write_derived(lost, &bytes).unwrap();
+        for (lost, damage) in ["graph", "graph-0"].into_iter().flat_map(|name| [(name, None), (name, Some(40))]) {
+            dag.without(lost, damage, |other| {
+                if seed < 4 {
+                    check_pairs(other, &format!("seed {seed}, without {lost} ({damage:?})"));
+                }
+            });
         }
         let again = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
         check_pairs(&again, &format!("seed {seed}, with the graph as it was written"));
@@ -461,16 +467,9 @@ fn what_is_left_out_agrees_with_naive_logs_whatever_there_is_of_the_graph() {
         dag.at.iter().for_each(|&head| _ = dag.repo.index_history(head).unwrap());
         check_ranges(&dag, random, &format!("seed {seed}, with the whole graph"));
         for (lost, damage) in [("graph", None), ("graph-0", None), ("graph-0", Some(40))] {
-            let bytes = dag.repo.backend().read_derived(lost).unwrap().unwrap();
-            let mut broken = bytes.clone();
-            match damage {
-                Some(at) => broken[at] ^= 1,
-                None => broken.clear(),
-            }
-            dag.repo.backend().write_derived(lost, &broken).unwrap();
-            let other = Dag { repo: Repo::with_backend(Native::new(), dag.repo.backend().clone()), ..dag.clone() };
-            check_ranges(&other, random, &format!("seed {seed}, without {lost} ({damage:?})"));
-            dag.repo.backend().write_derived(lost, &bytes).unwrap();
+            dag.without(lost, damage, |other| {
+                check_ranges(other, random, &format!("seed {seed}, without {lost} ({damage:?})"));
+            });
         }
     }
 }
