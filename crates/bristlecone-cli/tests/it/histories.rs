@@ -281,7 +281,7 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
 #[test]
 fn an_import_that_was_killed_goes_on() {
     let place = Place::empty();
-    let from = shapes(place.path("from.git"), &Shapes { linear: 1500, refs: 4, ..Shapes::default() });
+    let from = shapes(place.path("from.git"), &Shapes { linear: 700, refs: 4, ..Shapes::default() });
     from.run(&["repack", "-adq"]);
     let all = from.text(&["for-each-ref", "--format=x", "refs/heads"]).lines().count();
     for format in FORMATS {
@@ -308,7 +308,7 @@ fn an_import_that_was_killed_goes_on() {
             let to = place.path(format!("{name}.git"));
             export(&place, &name, &to, &[]);
             assert_same(&from, &Git::new(&to));
-            if ended || round == 6 {
+            if ended || round == 5 {
                 break;
             }
             wait *= 2;

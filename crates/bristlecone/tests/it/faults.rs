@@ -115,7 +115,7 @@ pub(crate) fn new_disk(reads: bool) -> SimStorage {
 /// smaller share of those that engines with maps, and with threads too, make. With `BRISTLECONE_THOROUGH` every call of the
 /// first fails.
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
-    let engines = [(tiny(), step(6, 1)), (tiny_with_maps(), step(24, 3)), (tiny_as_shipped(), step(30, 4))];
+    let engines = [(tiny(), step(12, 1)), (tiny_with_maps(), step(40, 3)), (tiny_as_shipped(), step(50, 4))];
     for (options, step) in engines {
         fail_every(step, &DiskEngine::new(options), faults, reads);
     }

@@ -428,7 +428,7 @@ fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, home: fn() 
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(&Native::new(), 3_000_000, 0, || Home::Memory);
+    sessions(&Native::new(), 1_500_000, 0, || Home::Memory);
 }
 
 #[test]
