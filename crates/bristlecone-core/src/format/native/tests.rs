@@ -200,7 +200,8 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn any_sequence_of_updates_leads_to_the_root_of_the_contents() {
-    for seed in 1..=20u64 {
+    let seeds = if std::env::var_os("BRISTLECONE_THOROUGH").is_some() { 400 } else { 20 };
+    for seed in 1..=seeds {
         let objects = Objects::default();
         let native = Native::new();
         let mut state = seed * 0x9e37_79b9;
