@@ -7,10 +7,7 @@ use std::{
 
 use bristlecone_core::Oid;
 
-use crate::{
-    oid_map::{OidMap, OidSet},
-    sync::lock,
-};
+use crate::{oid_map::OidMap, sync::lock};
 
 /// Why something that is named is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +97,7 @@ impl Cut {
     /// # Errors
     /// Those of `stays`.
     pub fn absent<E>(&self, mut stays: impl FnMut(&Oid) -> Result<bool, E>) -> Result<AbsentCommits, E> {
-        let mut absent = AbsentCommits::new();
+        let (mut absent, mut rows) = (AbsentCommits::new(), OidMap::default());
         let mut asked: OidMap<bool> = OidMap::default();
         for (oid, parent) in &*lock(&self.named) {
             if self.drops(oid) {
@@ -112,27 +109,37 @@ impl Cut {
                     continue;
                 }
             }
-            absent.entry(*parent).or_insert_with(|| self.row(parent));
+            absent.entry(*parent).or_insert_with(|| self.row(parent, &mut rows));
         }
         Ok(absent)
     }
 
-    /// Returns what is known of a commit that is absent from now on: goes along first parents to the first that is kept.
-    fn row(&self, first: &Oid) -> AbsentCommit {
-        let (mut missing, mut at, mut seen) = (0_u32, Some(*first), OidSet::default());
-        while let Some(oid) = at {
-            // Ids of commits cannot form a circle, but a damaged table could.
-            if !seen.insert(oid) {
-                at = None;
-            } else if let Some(parent) = self.dropped.get(&oid).or_else(|| self.loose.get(&oid)) {
-                (missing, at) = (missing.saturating_add(1), *parent);
-            } else if let Some(before) = self.before.get(&oid) {
-                (missing, at) = (missing.saturating_add(before.missing), before.next);
-            } else {
-                break;
+    /// Returns what is known of a commit that is absent from now on: goes along first parents to the first that is kept, or
+    /// to one of `rows`, where all on the way are noted. So each commit is passed once, however many rows there are.
+    fn row(&self, first: &Oid, rows: &mut OidMap<(u32, Option<Oid>)>) -> AbsentCommit {
+        let (mut passed, mut at) = (Vec::new(), Some(*first));
+        let (mut missing, next) = loop {
+            let Some(oid) = at else { break (0, None) };
+            if let Some(&row) = rows.get(&oid) {
+                break row;
             }
+            let (count, parent) = match self.dropped.get(&oid).or_else(|| self.loose.get(&oid)) {
+                Some(parent) => (1, *parent),
+                None => match self.before.get(&oid) {
+                    Some(before) => (before.missing, before.next),
+                    None => break (0, at),
+                },
+            };
+            // Ids of commits cannot form a circle, but a damaged table could: it ends here.
+            rows.insert(oid, (0, None));
+            passed.push((oid, count));
+            at = parent;
+        };
+        for (oid, count) in passed.into_iter().rev() {
+            missing = count.saturating_add(missing);
+            rows.insert(oid, (missing, next));
         }
-        AbsentCommit { reason: AbsentReason::Cut, missing, next: at }
+        AbsentCommit { reason: AbsentReason::Cut, missing, next }
     }
 }
 
@@ -165,5 +172,35 @@ mod tests {
         // One that was to be dropped stays: what it names is absent, too.
         let absent = cut.absent(|_| Ok::<_, Infallible>(true)).unwrap();
         assert_eq!(absent.get(&oid(7)), Some(&row(4, Some(oid(3)))));
+    }
+
+    #[test]
+    fn each_commit_is_passed_once_however_many_that_name_it_stay() {
+        // A snapshot may keep everything that was appended since, and all of it named something that is dropped. By a walk for
+        // each this would take hours.
+        const COMMITS: u32 = 200_000;
+        let id = |number: u32| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_le_bytes());
+            bytes[4..8].copy_from_slice(&number.to_le_bytes());
+            Oid::from_array(bytes)
+        };
+        let dropped = (1..COMMITS).map(|number| (id(number), Some(id(number - 1)))).collect();
+        let cut = Cut::new(dropped, OidMap::default(), AbsentCommits::new(), CutSize::default());
+        assert!((1..COMMITS).all(|number| cut.passes_over(&id(number + 1), &id(number))));
+        let absent = cut.absent(|_| Ok::<_, Infallible>(true)).unwrap();
+        assert_eq!(absent.len(), COMMITS as usize - 1);
+        let right = |number: u32| absent[&id(number)].missing == number && absent[&id(number)].next == Some(id(0));
+        assert!((1..COMMITS).all(right));
+    }
+
+    #[test]
+    fn a_circle_in_a_damaged_table_ends() {
+        let row = |next| AbsentCommit { reason: AbsentReason::Cut, missing: 2, next: Some(oid(next)) };
+        let before = [(oid(1), row(2)), (oid(2), row(1))].into_iter().collect();
+        let cut = Cut::new(OidMap::default(), OidMap::default(), before, CutSize::default());
+        assert!(!cut.passes_over(&oid(9), &oid(1)));
+        let absent = cut.absent(|_| Ok::<_, Infallible>(false)).unwrap();
+        assert_eq!(absent[&oid(1)], AbsentCommit { reason: AbsentReason::Cut, missing: 4, next: None });
     }
 }
