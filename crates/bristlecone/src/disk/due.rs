@@ -10,12 +10,12 @@ use crate::{Retention, sync::atomic::Ordering::*};
 
 /// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
 const APPENDED_SHARE: u64 = 8;
-/// A collection does not keep up once so many segments, and as much as this many times what cold segments hold, have been
-/// appended since it began: then commits wait.
+/// A collection does not keep up once so many segments, and a share of this of what cold segments hold, have been appended
+/// since it began: then commits wait.
 const OVERDUE_SEGMENTS: u64 = 4;
-const OVERDUE_TIMES: u64 = 2;
+const OVERDUE_SHARE: u64 = 4;
 /// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
-const GROWN_SHARE: u64 = 2;
+const GROWN_SHARE: u64 = 8;
 /// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
 const PARTIAL_MAX: u32 = 8;
 /// A store that keeps all collects once a share of this of it, and a segment at least, is known to be garbage.
@@ -38,7 +38,7 @@ impl DiskState {
         let segments = |bytes: u64| bytes / self.header.segment_bytes;
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
         let due = after(segments(cold / APPENDED_SHARE)) | (self.header.segment_bytes / 8 * 7);
-        self.due_from(due, after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)));
+        self.due_from(due, after(OVERDUE_SEGMENTS + segments(cold / OVERDUE_SHARE)));
     }
 
     fn due_from(&self, due: u64, overdue: u64) {
