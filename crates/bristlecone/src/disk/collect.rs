@@ -56,7 +56,7 @@ use crate::{
     Error,
     backend::{Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
-    oid_map::{OidMap, OidSet},
+    oid_map::OidMap,
     storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
 };
@@ -64,7 +64,9 @@ use crate::{
 /// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
 /// So many ids that were gone through are remembered at a time.
-const FOLLOWED_OIDS_MAX: usize = 1 << 18;
+const RECENT_OIDS: usize = 1 << 16;
+/// Of so many objects that were found by their ids it is remembered where they are.
+const MOVED_MAX: usize = 1 << 18;
 /// Bytes that the copy of an object takes beside its record: in the index of its segment.
 const COPIED_BYTES: u64 = 16;
 
@@ -334,7 +336,7 @@ struct Collection<'a, 'r> {
     // How far what was appended since is gone through.
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
-    followed_oids: OidSet,
+    followed_oids: RecentOids,
     // Where objects are that were found by their ids.
     moved: RefCell<OidMap<Location>>,
     live: LiveSet,
@@ -354,6 +356,25 @@ struct Collection<'a, 'r> {
     // What is kept for snapshots alone.
     held: Vec<Held>,
     pace: Pace,
+}
+
+/// Ids that were gone through lately: as many as there are places, each in the place that its first digits give. Most of what is
+/// asked for is there, and what is not is gone through again.
+#[derive(Default)]
+struct RecentOids(Vec<Option<Oid>>);
+
+impl RecentOids {
+    /// Notes an id; returns whether it was not known.
+    fn note(&mut self, oid: Oid) -> bool {
+        if self.0.is_empty() {
+            self.0.resize(RECENT_OIDS, None);
+        }
+        let digits = oid.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits));
+        let place = &mut self.0[digits as usize % RECENT_OIDS];
+        let new = *place != Some(oid);
+        *place = Some(oid);
+        new
+    }
 }
 
 /// An object that a collection kept for a snapshot that is older than it.
@@ -381,7 +402,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             cut,
             partial,
             followed: start,
-            followed_oids: OidSet::default(),
+            followed_oids: RecentOids::default(),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
             files: NewFiles::new(view)?,
@@ -450,7 +471,7 @@ impl<'a, 'r> Collection<'a, 'r> {
         let found = self.view.find_below(wanted, self.cut)?;
         if let Some(found) = &found {
             let mut moved = self.moved.borrow_mut();
-            if moved.len() >= FOLLOWED_OIDS_MAX {
+            if moved.len() >= MOVED_MAX {
                 moved.clear();
             }
             moved.insert(wanted.oid, found.location());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, FOLLOWED_OIDS_MAX, rewrite::ROWS_BYTES_MAX};
+use super::{Collection, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, RefTarget},
@@ -160,10 +160,7 @@ impl Collection<'_, '_> {
                 let Some(found) = self.view.find_at(&object)? else { continue };
                 let children = self.children(&object.oid, &found)?;
                 // Most of what a tree names, the tree before it named, too.
-                named.extend(children.into_iter().flatten().filter(|child| self.followed_oids.insert(child.oid)));
-                if self.followed_oids.len() > FOLLOWED_OIDS_MAX {
-                    self.followed_oids.clear();
-                }
+                named.extend(children.into_iter().flatten().filter(|child| self.followed_oids.note(child.oid)));
             }
             for at in std::mem::take(&mut named) {
                 self.keep(at)?;

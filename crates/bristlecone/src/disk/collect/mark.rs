@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, FOLLOWED_OIDS_MAX, Held, LiveSet};
+use super::{Collection, Held, LiveSet, RecentOids};
 use crate::{
     Error,
     backend::{RefTarget, Snapshot, SweepLimits, Swept},
@@ -87,7 +87,7 @@ impl Collection<'_, '_> {
     fn reached_by_cut(&mut self, wanted: bool) -> Result<LiveSet, Error> {
         let Some(cut) = self.roots.cut.filter(|_| wanted) else { return Ok(LiveSet::default()) };
         let mut reached = self.live.unmarked();
-        let (mut open, mut seen) = (Vec::new(), OidSet::default());
+        let (mut open, mut seen) = (Vec::new(), RecentOids::default());
         for oid in cut.dropped() {
             open.push(ObjRef::from(*oid));
             while let Some(at) = open.pop() {
@@ -102,13 +102,10 @@ impl Collection<'_, '_> {
                     let place = if known { object.child(index) } else { Location::NONE };
                     index += 1;
                     // Most of what a tree names, the tree before it named, too.
-                    if !self.live.is_marked(place.0) && !reached.is_marked(place.0) && seen.insert(child) {
+                    if !self.live.is_marked(place.0) && !reached.is_marked(place.0) && seen.note(child) {
                         open.push(ObjRef::new(child, place));
                     }
                 })?;
-                if seen.len() > FOLLOWED_OIDS_MAX {
-                    seen.clear();
-                }
                 self.pace.spend(self.roots, object.read_bytes() as u64)?;
             }
         }
@@ -120,7 +117,7 @@ impl Collection<'_, '_> {
         // What is named by an object of a cold segment, and only lies in the log, is not met by way of what is copied.
         let mut open: Vec<(ObjRef, bool)> = roots.into_iter().map(|root| (root, false)).collect();
         // Those that must be found by their ids: what one tree names, many may name.
-        let mut seen = OidSet::default();
+        let mut seen = RecentOids::default();
         while let Some((wanted, below_cold)) = open.pop() {
             let Some(object) = self.find(&wanted)? else { continue };
             let at = object.location();
@@ -139,11 +136,8 @@ impl Collection<'_, '_> {
                     (self.live.is_marked(child.at.0) || self.stays(child.at)) && self.view.is_at(&child.oid, child.at)
                 };
                 let children = children.filter(|child| !done(child));
-                let children = children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid));
+                let children = children.filter(|child| self.live.covers(child.at.0) || seen.note(child.oid));
                 open.extend(children.map(|child| (child, cold)));
-                if seen.len() > FOLLOWED_OIDS_MAX {
-                    seen.clear();
-                }
             }
         }
         Ok(())
