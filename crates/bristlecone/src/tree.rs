@@ -93,6 +93,8 @@ pub struct Tree<F: Format = Native> {
     patch: Option<Arc<Patch>>,
     // About the memory that the edits take, or more.
     pending: usize,
+    // What they took when they were written last before the commit.
+    pending_most: usize,
     // The directory edited last, detached from the patch so that a run of edits in it does not walk the path again.
     // `PatchEdit::Detached` stands where it belongs.
     active: Option<Box<ActiveDir>>,
@@ -115,6 +117,7 @@ impl<F: Format> Clone for Tree<F> {
             levels: self.levels,
             patch: self.patch.clone(),
             pending: self.pending,
+            pending_most: self.pending_most,
             active: self.active.clone(),
             prewritten: self.prewritten.clone(),
             origin: self.origin,
@@ -135,6 +138,7 @@ impl<F: Format> Tree<F> {
             base,
             patch: None,
             pending: 0,
+            pending_most: 0,
             active: None,
             prewritten: None,
             origin: None,
@@ -297,6 +301,7 @@ impl<F: Format> Tree<F> {
             levels: self.levels_most().saturating_sub(1),
             patch,
             pending: self.pending,
+            pending_most: 0,
             active: None,
             prewritten: self.prewritten.clone(),
             origin: None,

@@ -154,10 +154,9 @@ impl<F: Format> Tree<F> {
     pub(crate) fn flushed(&mut self, root: ObjRef, commit: Option<ObjRef>) {
         self.base = self.store.unless_empty(root);
         self.levels = self.levels_most();
-        self.patch = None;
-        self.pending = 0;
-        self.active = None;
+        (self.patch, self.active) = (None, None);
         self.in_flight.clear();
+        self.forget_pending();
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }

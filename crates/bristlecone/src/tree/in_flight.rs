@@ -212,6 +212,7 @@ impl<F: Format> Tree<F> {
             levels: self.levels,
             patch,
             pending: std::mem::take(&mut self.pending),
+            pending_most: std::mem::take(&mut self.pending_most),
             active: None,
             prewritten: Some(prewritten),
             origin: self.origin.take(),

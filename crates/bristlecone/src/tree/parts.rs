@@ -15,7 +15,7 @@ use super::{
 use crate::{Error, Result, store::FlushSink, swept::retry_swept};
 
 /// Pending edits of a tree take about this much memory at most, unless it is set otherwise, where objects do not stay in memory.
-pub(crate) const PENDING_BYTES_MAX: usize = 384 << 20;
+pub(crate) const PENDING_BYTES_MAX: usize = 368 << 20;
 /// The edits of a part take about one of so many equal shares of that.
 const PARTS: usize = 32;
 /// Edits are many from so many times as many on as are shared out of one directory.
@@ -26,6 +26,8 @@ const EDIT_BYTES: usize = size_of::<StepEdit>() * 3 / 2;
 const DIR_BYTES: usize = size_of::<Patch>();
 /// Directories that lie deeper are not divided.
 const DIVIDED_LEVELS: usize = 64;
+/// The allocator is asked to give back what edits took from so much on.
+const GIVEN_BACK_MIN: usize = 64 << 20;
 
 /// Returns about how much memory an edit takes, without what lies below it.
 #[inline]
@@ -51,7 +53,26 @@ fn leaf_bytes(leaf: &NewLeaf) -> usize {
     }
 }
 
+/// Asks the allocator to give what is free back to the system. That of glibc keeps it for itself otherwise, where anything that
+/// came later is still in use; other allocators have threads that do so, and take no notice.
+fn give_back_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    // SAFETY: this call takes no pointer, and what it lets go of is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 impl<F: Format> Tree<F> {
+    /// Notes that no edits are pending any more, and gives back what they took if that was much.
+    pub(super) fn forget_pending(&mut self) {
+        let most = std::mem::take(&mut self.pending_most).max(self.pending);
+        self.pending = 0;
+        if most >= GIVEN_BACK_MIN {
+            give_back_memory();
+        }
+    }
+
     /// Returns how large the edits of a part are; `None` where all become objects at once.
     pub(super) fn part_bytes(&self) -> Option<usize> {
         let part = self.store.pending_max() / PARTS;
@@ -85,7 +106,7 @@ impl<F: Format> Tree<F> {
             // The commit says it, unless the path is replaced before.
             Err(Error::IsDirectory { .. }) => Ok(()),
             Ok(()) => {
-                self.pending = bytes;
+                (self.pending_most, self.pending) = (self.pending_most.max(most), bytes);
                 Ok(())
             }
             failed => failed,

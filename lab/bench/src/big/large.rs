@@ -18,6 +18,8 @@ const COMMIT_ENTRIES: u64 = 100_000;
 const VALUE_BYTES: usize = 20;
 /// Scatters entries: a prime, so that each comes once, and no neighbour comes next.
 const STRIDE: u64 = 2_654_435_761;
+/// So much anonymous memory may stay after the commit that was not there before.
+const KEPT_KB_MAX: u64 = 64 << 10;
 /// The branch of the directory that is compared.
 const TWIN: &str = "twin";
 
@@ -37,6 +39,7 @@ fn commit(job: &Job, entries: u64, order: Order) -> Result<Run> {
     let mut engine = Engine::create(job, native(&job.switches))?;
     let branch = engine.repo().branch(MAIN)?;
     let written = Written::since_now(&engine);
+    let before = Sampler::start().finish();
     let sampler = Sampler::start();
     let started = Instant::now();
     let mut tree = branch.tree()?;
@@ -51,6 +54,7 @@ fn commit(job: &Job, entries: u64, order: Order) -> Result<Run> {
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish();
     drop((tree, branch));
+    let kept_kb = Sampler::start().finish().anon_kb.saturating_sub(before.anon_kb);
     let part = match order {
         Order::Ascending => "in-order",
         Order::Scattered => "scattered",
@@ -60,6 +64,9 @@ fn commit(job: &Job, entries: u64, order: Order) -> Result<Run> {
     run.set_sizes(&engine, peak);
     engine.reopen()?;
     run.wrong = wrong(&engine, entries)?;
+    if kept_kb > KEPT_KB_MAX {
+        run.wrong.get_or_insert_with(|| format!("{} MiB of memory are not given back after the commit", kept_kb >> 10));
+    }
     Ok(run)
 }
 
