@@ -111,7 +111,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Sets about how many bytes of memory the pending edits of one tree may take, for all trees of this repository and its
-    /// clones. Unless it is set, that is 368 MiB, or all there is where the backend keeps objects in memory anyway.
+    /// clones. Unless it is set, that is 288 MiB, or all there is where the backend keeps objects in memory anyway.
     ///
     /// Where edits take more, the tree writes their objects, to which no ref leads, and goes on from there. A commit writes
     /// the objects of large edits in parts of a thirty-second of that, so that it needs little memory besides. The root is

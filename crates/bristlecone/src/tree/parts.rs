@@ -15,7 +15,7 @@ use super::{
 use crate::{Error, Result, store::FlushSink, swept::retry_swept};
 
 /// Pending edits of a tree take about this much memory at most, unless it is set otherwise, where objects do not stay in memory.
-pub(crate) const PENDING_BYTES_MAX: usize = 368 << 20;
+pub(crate) const PENDING_BYTES_MAX: usize = 288 << 20;
 /// The edits of a part take about one of so many equal shares of that.
 const PARTS: usize = 32;
 /// Edits are many from so many times as many on as are shared out of one directory.
