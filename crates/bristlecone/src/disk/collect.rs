@@ -29,7 +29,7 @@ mod mark;
 mod pace;
 mod rewrite;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, io};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
@@ -299,7 +299,11 @@ impl DiskState {
                 || number.is_some_and(|number| !table.has(number) && !before.needs(number))
             {
                 let path = format!("{SEGMENTS}/{name}");
-                self.storage.remove(&path).map_err(|error| self.io(&path, error))?;
+                match self.storage.remove(&path) {
+                    // The thread that makes a larger filter removes the smaller ones that it stands for.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed.map_err(|error| self.io(&path, error))?,
+                }
             } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
                 let length =
                     self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
