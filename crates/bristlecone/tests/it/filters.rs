@@ -5,7 +5,10 @@ use std::{
     fs,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,6 +18,7 @@ use bristlecone::{
     storage::RealStorage,
 };
 use bristlecone_core::{Kind, Sink};
+use bristlecone_testkit::sim::Hooked;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::engine::format_tag;
@@ -253,6 +257,30 @@ fn cold_filters(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// So many collections leave a cold segment each: two runs of 16 are complete.
+#[test]
+fn a_filter_that_another_thread_removed_first_fails_no_collection() {
+    let dir = store(OBJECTS);
+    let taken = Arc::new(AtomicUsize::new(0));
+    let (folder, count) = (dir.path().to_owned(), taken.clone());
+    let storage = Hooked::new(Arc::new(RealStorage::new(dir.path())), move |coming| {
+        if coming.method == "remove" && coming.name.ends_with(".flt") {
+            fs::remove_file(folder.join(coming.name)).unwrap();
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    let writer = DiskBackend::open(Arc::new(storage), None, options(), false).unwrap();
+    expect_all(&writer, OBJECTS, "a writer");
+    assert_eq!(names(dir.path()).len(), 2);
+    for _ in 0..2 {
+        keep(&writer, 0..10, false);
+        append_all(&writer, 60_000..60_100);
+    }
+    assert_eq!((taken.load(Relaxed), filters(dir.path()).len()), (2, 0));
+    for number in 0..OBJECTS {
+        assert_eq!(writer.read(&oid(number).into()).unwrap().is_some(), number < 10, "object {number}");
+    }
+}
+
 const COLLECTIONS: u64 = 33;
 
 #[test]
