@@ -316,6 +316,31 @@ fn a_store_collects_by_itself_and_stays_small() {
     }
 }
 
+/// Runs of the index of history have 4,096 commits at most: 30,000 commits would take eight.
+#[test]
+fn the_index_of_history_forgets_what_was_cut() {
+    let disk = SimStorage::new();
+    let options = DiskOptions::default().collect(false);
+    let repo = create(&disk, &options);
+    repo.set_indexing(false);
+    set(&repo, "last 10 refs/heads/*\n");
+    for round in 0..20 {
+        let mut head = None;
+        (round * 1_500..(round + 1) * 1_500).for_each(|number| head = Some(commit(&repo, "main", number)));
+        let head = head.unwrap();
+        assert_eq!(repo.index_history(head).unwrap(), 1_500, "round {round}");
+        sweep(&repo);
+        let number = (round + 1) * 1_500 - 5;
+        let found = repo.last_change(head, &*format!("d{}/n{number}", number % 7)).unwrap().unwrap();
+        assert_eq!(found.commit.message, number.to_string().into_bytes());
+    }
+    let files = (0..100).filter(|n| repo.backend().read_derived(&format!("history-{n}")).unwrap().is_some()).count();
+    assert!((1..=3).contains(&files), "{files}");
+    assert!(repo.indexed_commits().unwrap().changes < 3 * 4_096);
+    drop(repo);
+    check(&disk, &options);
+}
+
 #[test]
 fn a_tree_that_was_cut_while_it_was_held_is_committed_whole() {
     let disk = SimStorage::new();
@@ -590,6 +615,24 @@ impl Modelled {
         there
     }
 
+    /// Checks that questions about history, which use indexes, have the answers of the log.
+    fn ask_history(&mut self) {
+        let (head, other) = (self.a_ref().1, self.a_ref().1);
+        let (head, other) = (self.commits[head].id, self.commits[other].id);
+        if self.random(2) == 0 {
+            self.repo.index_history(head).unwrap();
+        }
+        for _ in 0..6 {
+            let path = format!("d{}/k{}", self.random(5), self.random(9));
+            let found = self.repo.last_change(head, &*path).unwrap().map(|entry| entry.id);
+            let listed = self.repo.log(&[head], LogOptions::default().paths(vec![path.parse().unwrap()])).next();
+            assert_eq!(found, listed.map(|entry| entry.unwrap().id), "{path}");
+        }
+        let led_to: BTreeSet<CommitId> =
+            self.repo.log(&[head], LogOptions::default()).map(|entry| entry.unwrap().id).collect();
+        assert_eq!(self.repo.is_ancestor(other, head).unwrap(), led_to.contains(&other));
+    }
+
     fn sweep(&mut self) {
         let kept = self.kept(&self.there());
         self.repo.sweep(&[], &SweepLimits::default()).unwrap();
@@ -600,6 +643,7 @@ impl Modelled {
             assert!(listed.iter().all(|text| kept.contains(&text.parse().unwrap())));
             assert!(listed.contains(&head.to_string()));
         }
+        self.ask_history();
         // No row is of something that nothing names.
         let named: BTreeSet<_> = kept
             .iter()

@@ -87,10 +87,7 @@ pub(crate) fn bring_up<F: Format>(
     let mut next = Some(graph.read_numbered(head)?);
     while let Some(entry) = next.take_if(|_| added < most && !stop.load(Relaxed)) {
         next = match index.find(&entry.id.oid(), entry.number()) {
-            Some(spot) => match index.below(spot) {
-                Some(below) => Some(graph.read_numbered(&below)?),
-                None => None,
-            },
+            Some(spot) => index.below(&mut graph, spot)?,
             None => {
                 let (count, below) = index.extend(&mut graph, entry)?;
                 index.kept()?;
@@ -193,19 +190,52 @@ impl<F: Format> HistoryIndex<F> {
         None
     }
 
-    /// Returns the first parent of the oldest commit of a run.
-    fn below(&self, spot: Spot) -> Option<ObjRef> {
-        self.runs[spot.run].below.map(ObjRef::from)
+    /// Returns the commit with which history goes on below a run.
+    fn below(&mut self, graph: &mut CommitGraph<F>, spot: Spot) -> Result<Option<LogEntry>> {
+        let Some(below) = self.runs[spot.run].below else { return Ok(None) };
+        if !self.is_cut(&below)? {
+            return graph.read_numbered(&below.into()).map(Some);
+        }
+        let Some(oldest) = self.oldest_kept(spot, 0)? else { return Ok(None) };
+        let oldest = graph.read_numbered(&oldest.into())?;
+        let parents = graph.parents(&oldest.id.oid(), &oldest.commit)?;
+        parents.first().map(|parent| graph.read_numbered(parent)).transpose()
     }
 
-    /// Returns where a path may have changed last in a run.
-    pub(super) fn last_touch(&mut self, spot: Spot, hash: u32) -> Touch {
+    /// Returns where a path may have changed last in a run. If retention has cut what the run names, that is the oldest commit
+    /// above it that is kept: it is compared with what history goes on with.
+    pub(super) fn last_touch(&mut self, spot: Spot, hash: u32) -> Result<Touch> {
         let below = self.runs[spot.run].below;
-        if !super::filter::may_hold(&self.runs[spot.run].filter, hash) {
-            return Touch::Below(below);
+        let mut touched = None;
+        if super::filter::may_hold(&self.runs[spot.run].filter, hash) {
+            let Some(run) = self.open(spot.run) else { return Ok(Touch::Lost) };
+            touched = run.last_touch(spot.position, hash).map(|position| (position, run.oid(position)));
         }
-        let Some(run) = self.open(spot.run) else { return Touch::Lost };
-        run.last_touch(spot.position, hash).map_or(Touch::Below(below), |position| Touch::At(run.oid(position)))
+        let Some(oid) = touched.map(|(_, oid)| oid).or(below) else { return Ok(Touch::Below(None)) };
+        if self.is_cut(&oid)? {
+            let oldest = self.oldest_kept(spot, touched.map_or(0, |(position, _)| position))?;
+            return Ok(oldest.map_or(Touch::Lost, Touch::At));
+        }
+        Ok(if touched.is_some() { Touch::At(oid) } else { Touch::Below(below) })
+    }
+
+    /// Whether retention has cut a commit that a run names. One that cannot be read has not been cut.
+    fn is_cut(&self, oid: &Oid) -> Result<bool> {
+        Ok(!self.store.backend.absent()?.is_empty() && matches!(self.store.snapshot.read(&(*oid).into()), Ok(None)))
+    }
+
+    /// Returns the oldest commit of a run, from a position on up to a commit that is there, that has not been cut; `None` if the
+    /// run turns out to be damaged.
+    fn oldest_kept(&mut self, spot: Spot, from: usize) -> Result<Option<Oid>> {
+        let Some(run) = self.open(spot.run) else { return Ok(None) };
+        let line: Vec<Oid> = (from..=spot.position).map(|position| run.oid(position)).collect();
+        let Some((last, older)) = line.split_last() else { return Ok(None) };
+        for oid in older {
+            if !self.is_cut(oid)? {
+                return Ok(Some(*oid));
+            }
+        }
+        Ok(Some(*last))
     }
 
     /// Adds a run that ends with `newest`, or extends the one below; returns how many commits were added, and the
@@ -227,13 +257,29 @@ impl<F: Format> HistoryIndex<F> {
             all.append(&mut commits);
             let (file, below) = (self.runs[old.run].file, self.runs[old.run].below);
             self.put(Some(old.run), file, below, &all);
-        } else if self.runs.len() < RUNS_MAX {
+        } else if self.has_room()? {
             let file = (0..).find(|&file| self.runs.iter().all(|run| run.file != file)).unwrap_or_default();
             self.put(None, file, below.as_ref().map(|entry| entry.id.oid()), &commits);
         } else {
             return Ok((0, below));
         }
         Ok((added, below))
+    }
+
+    /// Whether there may be another run. Where retention cuts, runs of which not even the newest commit is left make room first,
+    /// and the next runs take the numbers of their files: so the files of the index are as few as what is kept needs.
+    fn has_room(&mut self) -> Result<bool> {
+        if !self.store.backend.absent()?.is_empty() {
+            let mut cut = Vec::new();
+            for run in &self.runs {
+                cut.push(self.is_cut(&run.top)?);
+            }
+            let mut cut = cut.into_iter();
+            self.runs.retain(|_| cut.next() != Some(true));
+            self.changed = true;
+            self.sort_tops();
+        }
+        Ok(self.runs.len() < RUNS_MAX)
     }
 
     /// Looks at what changed in up to [`COMMITS_MAX`] commits, newest first, down to one that is in the index.
@@ -247,11 +293,14 @@ impl<F: Format> HistoryIndex<F> {
                 && let Some(entry) = next.take_if(|entry| self.find(&entry.id.oid(), entry.number()).is_none())
             {
                 let parents = graph.parents(&entry.id.oid(), &entry.commit)?;
+                // What stands behind a gap may be followed by another, or the gap be filled: such a commit is always compared.
+                let gap =
+                    parents.first().map(|parent| parent.oid) != entry.commit.parents.first().map(|parent| parent.oid());
                 next = parents.first().map(|parent| graph.read_numbered(parent)).transpose()?;
                 let before = next.as_ref().map(|parent| ObjRef::from(parent.commit.tree));
                 let edited = self.edited.remove(&entry.id.oid());
                 let base = before.and_then(|root| self.store.unless_empty(root)).map(|root| root.oid);
-                let known = edited.and_then(|edited| edited.over(base));
+                let known = if gap { Some(None) } else { edited.and_then(|edited| edited.over(base)).map(Some) };
                 if known.is_none() {
                     pairs.push((before, entry.commit.tree.into()));
                 }
@@ -262,7 +311,7 @@ impl<F: Format> HistoryIndex<F> {
             }
             let mut compared = changes(&self.store, &pairs)?.into_iter();
             for (entry, known) in line {
-                let changes = known.or_else(|| compared.next().flatten());
+                let changes = known.unwrap_or_else(|| compared.next().flatten());
                 if hashes >= HASHES_MAX {
                     return Ok((commits, Some(entry)));
                 }

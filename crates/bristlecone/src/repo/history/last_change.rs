@@ -111,7 +111,7 @@ impl<F: Format> LastChangeSearch<F> {
             return Ok(None);
         };
         (self.stretch, self.passed) = (None, 0);
-        Ok(Some(self.index.last_touch(spot, hash)))
+        self.index.last_touch(spot, hash).map(Some)
     }
 
     /// Compares a commit with its parents.
