@@ -10,9 +10,10 @@
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
 //! - [`slow`] is a backend as far away as a bucket, which counts what is read from it and what is held.
+//! - [`scratch`] says where tests that do not depend on a disk keep their files.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
 //!
-//! Nothing but [`git`] touches a real disk or starts a process.
+//! Nothing but [`git`] and [`scratch`] touches a real disk or starts a process.
 
 pub mod conformance;
 pub mod crash;
@@ -22,5 +23,6 @@ pub mod model;
 pub mod nasty;
 pub mod pieces;
 pub mod sample;
+pub mod scratch;
 pub mod sim;
 pub mod slow;

@@ -27,13 +27,14 @@ mod copy;
 mod files;
 mod mark;
 mod pace;
+mod recent;
 mod rewrite;
 
 use std::{cell::RefCell, io};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
-use self::{files::NewFiles, pace::Pace};
+use self::{files::NewFiles, pace::Pace, recent::RecentOids};
 use super::{
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
     filters::Run,
@@ -63,8 +64,6 @@ use crate::{
 
 /// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
-/// So many ids that were gone through are remembered at a time.
-const RECENT_OIDS: usize = 1 << 16;
 /// Of so many objects that were found by their ids it is remembered where they are.
 const MOVED_MAX: usize = 1 << 18;
 /// Bytes that the copy of an object takes beside its record: in the index of its segment.
@@ -360,25 +359,6 @@ struct Collection<'a, 'r> {
     // What is kept for snapshots alone.
     held: Vec<Held>,
     pace: Pace,
-}
-
-/// Ids that were gone through lately: as many as there are places, each in the place that its first digits give. Most of what is
-/// asked for is there, and what is not is gone through again.
-#[derive(Default)]
-struct RecentOids(Vec<Option<Oid>>);
-
-impl RecentOids {
-    /// Notes an id; returns whether it was not known.
-    fn note(&mut self, oid: Oid) -> bool {
-        if self.0.is_empty() {
-            self.0.resize(RECENT_OIDS, None);
-        }
-        let digits = oid.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits));
-        let place = &mut self.0[digits as usize % RECENT_OIDS];
-        let new = *place != Some(oid);
-        *place = Some(oid);
-        new
-    }
 }
 
 /// An object that a collection kept for a snapshot that is older than it.
