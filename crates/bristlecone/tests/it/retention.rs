@@ -323,8 +323,10 @@ fn the_index_of_history_forgets_what_was_cut() {
     let options = DiskOptions::default().collect(false);
     let repo = create(&disk, &options);
     repo.set_indexing(false);
-    set(&repo, "last 10 refs/heads/*\n");
     for round in 0..20 {
+        if round == 10 {
+            set(&repo, "last 10 refs/heads/*\n");
+        }
         let mut head = None;
         (round * 1_500..(round + 1) * 1_500).for_each(|number| head = Some(commit(&repo, "main", number)));
         let head = head.unwrap();
@@ -334,7 +336,8 @@ fn the_index_of_history_forgets_what_was_cut() {
         let found = repo.last_change(head, &*format!("d{}/n{number}", number % 7)).unwrap().unwrap();
         assert_eq!(found.commit.message, number.to_string().into_bytes());
     }
-    let files = (0..100).filter(|n| repo.backend().read_derived(&format!("history-{n}")).unwrap().is_some()).count();
+    let bytes = |n| repo.backend().read_derived(&format!("history-{n}")).unwrap().map_or(0, |bytes| bytes.len());
+    let files = (0..100).filter(|&n| bytes(n) > 0).count();
     assert!((1..=3).contains(&files), "{files}");
     assert!(repo.indexed_commits().unwrap().changes < 3 * 4_096);
     drop(repo);

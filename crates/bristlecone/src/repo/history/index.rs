@@ -270,12 +270,15 @@ impl<F: Format> HistoryIndex<F> {
     /// and the next runs take the numbers of their files: so the files of the index are as few as what is kept needs.
     fn has_room(&mut self) -> Result<bool> {
         if !self.store.backend.absent()?.is_empty() {
-            let mut cut = Vec::new();
-            for run in &self.runs {
-                cut.push(self.is_cut(&run.top)?);
+            for run in std::mem::take(&mut self.runs) {
+                if self.is_cut(&run.top)? {
+                    // Its room is given back; a file that stays is written over by the next run.
+                    let _ = self.store.backend.write_derived(&file_name(run.file), &[]);
+                    self.keep_open(run.file, None);
+                } else {
+                    self.runs.push(run);
+                }
             }
-            let mut cut = cut.into_iter();
-            self.runs.retain(|_| cut.next() != Some(true));
             self.changed = true;
             self.sort_tops();
         }
