@@ -316,6 +316,35 @@ fn a_store_collects_by_itself_and_stays_small() {
     }
 }
 
+/// What was cut and came back lies in the log, and a commit in a cold segment names it.
+#[test]
+fn what_came_back_stays_below_a_commit_that_lies_in_a_cold_segment() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()].map(|options| options.collect(false)) {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        let ids: Vec<CommitId> = (0..10).map(|number| commit(&repo, "main", number)).collect();
+        set(&repo, "last 1 refs/heads/*\n");
+        sweep(&repo);
+        assert_eq!(messages(&repo, &[ids[9]]), ["9"]);
+        repo.set_retention(&Retention::default()).unwrap();
+        (0..9).for_each(|number| assert_eq!(commit(&repo, "again", number), ids[number]));
+        point(&repo, "refs/heads/again", None);
+        for round in 0..2 {
+            commit(&repo, "garbage", 100 + round);
+            point(&repo, "refs/heads/garbage", None);
+            assert!(repo.sweep(&[], &SweepLimits::default()).unwrap().objects > 0);
+            assert_eq!(messages(&repo, &[ids[9]]), (0..10).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+            for (number, id) in ids.iter().enumerate() {
+                let tree = repo.checkout(*id).unwrap();
+                let value = tree.get(&*format!("d{}/n{number}", number % 7)).unwrap().unwrap();
+                assert_eq!(value.as_ref(), number.to_string().as_bytes());
+            }
+        }
+        drop(repo);
+        check(&disk, &options);
+    }
+}
+
 /// Runs of the index of history have 4,096 commits at most: 30,000 commits would take eight.
 #[test]
 fn the_index_of_history_forgets_what_was_cut() {
