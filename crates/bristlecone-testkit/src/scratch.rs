@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-/// So much must be free in memory: tests of all crates together take less than a tenth of that.
+/// So much must be free in memory.
 const FREE_MIN: u64 = 4 << 30;
 
 /// Returns a folder in which tests make folders of their own: one in memory where the system has it and 4 GiB are free there, and
-/// the usual one for temporary files otherwise. Elsewhere the tests of programs spend half of their time in waits for syncs.
-/// `BRISTLECONE_ON_DISK` makes it the usual one.
+/// the usual one for temporary files otherwise. On a disk they wait
+/// for syncs. `BRISTLECONE_ON_DISK` makes it the usual one.
 #[must_use]
 pub fn scratch_parent() -> PathBuf {
     let memory = Path::new("/dev/shm");

@@ -256,7 +256,6 @@ fn cold_filters(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// So many collections leave a cold segment each: two runs of 16 are complete.
 #[test]
 fn a_filter_that_another_thread_removed_first_fails_no_collection() {
     let dir = store(OBJECTS);
@@ -281,6 +280,7 @@ fn a_filter_that_another_thread_removed_first_fails_no_collection() {
     }
 }
 
+/// So many collections leave a cold segment each: two runs of 16 are complete.
 const COLLECTIONS: u64 = 33;
 
 #[test]

@@ -345,6 +345,27 @@ fn what_came_back_stays_below_a_commit_that_lies_in_a_cold_segment() {
     }
 }
 
+fn runs_with_bytes(repo: &Repo) -> usize {
+    let bytes = |n| repo.backend().read_derived(&format!("history-{n}")).unwrap().map_or(0, |bytes| bytes.len());
+    (0..100).filter(|&n| bytes(n) > 0).count()
+}
+
+/// Each branch takes two runs.
+#[test]
+fn the_index_of_history_forgets_branches_that_were_collected() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &DiskOptions::default().collect(false));
+    repo.set_indexing(false);
+    for round in 0..4 {
+        (round * 4_100..(round + 1) * 4_100).for_each(|number| _ = commit(&repo, "side", number));
+        let head = repo.branch("side").unwrap().head().unwrap().unwrap();
+        assert_eq!(repo.index_history(head).unwrap(), 4_100, "round {round}");
+        assert_eq!(runs_with_bytes(&repo), 2, "round {round}");
+        point(&repo, "refs/heads/side", None);
+        repo.sweep(&[], &SweepLimits::default()).unwrap();
+    }
+}
+
 /// Runs of the index of history have 4,096 commits at most: 30,000 commits would take eight.
 #[test]
 fn the_index_of_history_forgets_what_was_cut() {
@@ -365,9 +386,7 @@ fn the_index_of_history_forgets_what_was_cut() {
         let found = repo.last_change(head, &*format!("d{}/n{number}", number % 7)).unwrap().unwrap();
         assert_eq!(found.commit.message, number.to_string().into_bytes());
     }
-    let bytes = |n| repo.backend().read_derived(&format!("history-{n}")).unwrap().map_or(0, |bytes| bytes.len());
-    let files = (0..100).filter(|&n| bytes(n) > 0).count();
-    assert!((1..=3).contains(&files), "{files}");
+    assert!((1..=3).contains(&runs_with_bytes(&repo)));
     assert!(repo.indexed_commits().unwrap().changes < 3 * 4_096);
     drop(repo);
     check(&disk, &options);

@@ -1,5 +1,6 @@
 //! The command from end to end, very small; pages made from files of results.
 
+use bristlecone_testkit::scratch::scratch_parent;
 use clap::Parser;
 
 use super::*;
@@ -45,7 +46,7 @@ fn texts(dir: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn everything_is_measured_drawn_and_written() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
     fs::create_dir(dir.path().join("stores")).unwrap();
     run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
@@ -70,7 +71,7 @@ fn everything_is_measured_drawn_and_written() {
 
 #[test]
 fn pages_are_made_again_from_the_file_alone() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let rows = [row("memory", "commits-20B", 3.2e6), row("disk", "commits-20B", 2.7e6), row("disk", "reads-20B", 4e6)];
     json::merge(&dir.path().join("results.json"), &rows).unwrap();
     let published = "where,system,scenario,ops_per_s\n12 cores,Another,commits-20B,68438\n";
@@ -95,7 +96,7 @@ fn pages_are_made_again_from_the_file_alone() {
 
 #[test]
 fn a_broken_file_is_refused_before_anything_is_measured() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let reason = |words: &str| run(&args(&format!("{words} {}", files(dir.path()))), false).unwrap_err().to_string();
     assert!(reason("--regen").contains("has no rows"));
     assert!(reason("--trace nothing.repr").contains("no such trace"));

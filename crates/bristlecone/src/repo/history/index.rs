@@ -112,6 +112,8 @@ pub(super) struct HistoryIndex<F: Format> {
     // The runs used last, by file, latest last.
     open: Vec<(u32, FilterRun)>,
     changed: bool,
+    // Whether retention has cut anything, once that is asked.
+    cuts: Option<bool>,
     // Why a run could not be written.
     failed: Option<Error>,
 }
@@ -146,6 +148,7 @@ impl<F: Format> HistoryIndex<F> {
             edited: OidMap::default(),
             open: Vec::new(),
             changed: false,
+            cuts: None,
             failed: None,
         };
         index.sort_tops();
@@ -219,9 +222,18 @@ impl<F: Format> HistoryIndex<F> {
         Ok(if touched.is_some() { Touch::At(oid) } else { Touch::Below(below) })
     }
 
-    /// Whether retention has cut a commit that a run names. One that cannot be read has not been cut.
-    fn is_cut(&self, oid: &Oid) -> Result<bool> {
-        Ok(!self.store.backend.absent()?.is_empty() && matches!(self.store.snapshot.read(&(*oid).into()), Ok(None)))
+    /// Whether retention has cut a commit that a run names.
+    fn is_cut(&mut self, oid: &Oid) -> Result<bool> {
+        let cuts = match self.cuts {
+            Some(cuts) => cuts,
+            None => *self.cuts.insert(!self.store.backend.absent()?.is_empty()),
+        };
+        Ok(cuts && self.is_gone(oid))
+    }
+
+    /// Whether a commit is no longer there. One that cannot be read is.
+    fn is_gone(&self, oid: &Oid) -> bool {
+        matches!(self.store.snapshot.read(&(*oid).into()), Ok(None))
     }
 
     /// Returns the oldest commit of a run, from a position on up to a commit that is there, that has not been cut; `None` if the
@@ -257,7 +269,7 @@ impl<F: Format> HistoryIndex<F> {
             all.append(&mut commits);
             let (file, below) = (self.runs[old.run].file, self.runs[old.run].below);
             self.put(Some(old.run), file, below, &all);
-        } else if self.has_room()? {
+        } else if self.has_room() {
             let file = (0..).find(|&file| self.runs.iter().all(|run| run.file != file)).unwrap_or_default();
             self.put(None, file, below.as_ref().map(|entry| entry.id.oid()), &commits);
         } else {
@@ -266,23 +278,23 @@ impl<F: Format> HistoryIndex<F> {
         Ok((added, below))
     }
 
-    /// Whether there may be another run. Where retention cuts, runs of which not even the newest commit is left make room first,
-    /// and the next runs take the numbers of their files: so the files of the index are as few as what is kept needs.
-    fn has_room(&mut self) -> Result<bool> {
-        if !self.store.backend.absent()?.is_empty() {
+    /// Whether there may be another run. Runs of which a collection has left not even the newest commit make room first, and the
+    /// next runs take the numbers of their files: so the files of the index are as few as what is kept needs.
+    fn has_room(&mut self) -> bool {
+        if self.store.backend.sweeps() > 0 {
             for run in std::mem::take(&mut self.runs) {
-                if self.is_cut(&run.top)? {
+                if self.is_gone(&run.top) {
                     // Its room is given back; a file that stays is written over by the next run.
                     let _ = self.store.backend.write_derived(&file_name(run.file), &[]);
                     self.keep_open(run.file, None);
+                    self.changed = true;
                 } else {
                     self.runs.push(run);
                 }
             }
-            self.changed = true;
             self.sort_tops();
         }
-        Ok(self.runs.len() < RUNS_MAX)
+        self.runs.len() < RUNS_MAX
     }
 
     /// Looks at what changed in up to [`COMMITS_MAX`] commits, newest first, down to one that is in the index.

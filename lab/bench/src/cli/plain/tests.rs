@@ -3,6 +3,7 @@
 use clap::Parser;
 
 use super::*;
+use bristlecone_testkit::scratch::scratch_parent;
 
 #[derive(Parser)]
 struct Command {
@@ -28,7 +29,7 @@ fn measured(dir: &Path, more: &str) -> Vec<Row> {
 
 #[test]
 fn a_tiny_suite_is_right_on_every_backend() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let rows = measured(dir.path(), "--value-size 100 --skip-git");
     let results: Vec<&Row> = rows.iter().filter(|row| !row.is_limit()).collect();
     for row in &results {
@@ -49,7 +50,7 @@ fn a_tiny_suite_is_right_on_every_backend() {
 
 #[test]
 fn a_tiny_suite_is_right_in_git_repositories_and_git_agrees() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let scenarios = "commits-20B,commits-10K-distinct,large-values,incremental-20B,incremental-long-20B,reads-20B,\
                      reads-random-20B-1t,reads-random-subtree-long-20B-2t,concurrent-20B";
     let rows = measured(dir.path(), &format!("--only-backend git --only-scenario {scenarios}"));
@@ -74,7 +75,7 @@ fn a_tiny_suite_is_right_in_git_repositories_and_git_agrees() {
 
 #[test]
 fn switches_change_roots_and_names_but_not_answers() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let usual = measured(dir.path(), "--quick --only-backend disk --only-scenario incremental-20B");
     let other = measured(
         dir.path(),
@@ -88,7 +89,7 @@ fn switches_change_roots_and_names_but_not_answers() {
 
 #[test]
 fn parallel_forms_and_optimisations_are_right() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let rows = measured(
         dir.path(),
         "--skip-git --parallel-domains 2 --parallel-fibers 3 --only-scenario commits,incremental,reads --optims",
@@ -103,7 +104,7 @@ fn parallel_forms_and_optimisations_are_right() {
 
 #[test]
 fn long_forms_are_right_when_small() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let args = tiny(dir.path(), "--big --big-bytes 2000000 --big-entries 5000 --skip-memory");
     let mut jobs = jobs(&args, dir.path()).unwrap();
     // The directory to compare with is as wide as ever; here it need not be.
@@ -135,7 +136,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 
 #[test]
 fn rows_are_merged_and_a_page_is_made_of_them() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let (file, page) = (dir.path().join("results.json"), dir.path().join("page.md"));
     std::fs::write(&page, format!("before\n{}\n{}\nafter\n", readme::BEGIN, readme::END)).unwrap();
     let files = format!("--json {} --readme {}", file.display(), page.display());
@@ -153,7 +154,7 @@ fn rows_are_merged_and_a_page_is_made_of_them() {
 
 #[test]
 fn a_row_is_in_the_file_before_the_next_is_measured() {
-    let dir = tempfile::tempdir_in(bristlecone_testkit::scratch::scratch_parent()).unwrap();
+    let dir = tempfile::tempdir_in(scratch_parent()).unwrap();
     let file = dir.path().join("results.json");
     let args = tiny(dir.path(), "--quick --only-backend memory --only-scenario commits-20B,reads-20B");
     let mut session = Session::start(&args.common, Some(&file)).unwrap();
