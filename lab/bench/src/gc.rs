@@ -189,6 +189,8 @@ impl Churn {
             say_part!(".");
         }
         self.repo.wait_for_collection()?;
+        // It reads by a snapshot, and what that reads is kept.
+        self.repo.wait_for_indexing();
         let started = Instant::now();
         let swept = self.repo.sweep(&[], &SweepLimits::default())?;
         let took = started.elapsed().as_secs_f64();
@@ -234,7 +236,7 @@ impl Churn {
             row.name = format!("disk {durability}");
             row.scenario = format!("gc-{part}-{}", self.entries);
             row.value_bytes = VALUE_BYTES as u64;
-            row.checked = run.wrong.is_none();
+            row.checked = row.wrong.is_none();
             rows.push(row);
         }
         Ok(rows)

@@ -199,7 +199,6 @@ fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine:
         row.scenario = format!("git-import-{}", source.name);
         row.backend = if results.by.is_ours() { "disk".into() } else { row.name.clone() };
         row.version = (!results.by.is_ours()).then(|| peers::git::version(Target::FastImport)).flatten();
-        row.wrong = results.runs.iter().find_map(|run| run.wrong.clone());
         row.checked = row.wrong.is_none() && results.refs_same == source.refs.len() as u64;
         row.import = Some(Box::new(ImportFigures {
             objects: source.objects,

@@ -184,7 +184,7 @@ impl Many {
             row.durability = self.durability.name().into();
             row.name = format!("disk {}", self.durability.name());
             row.scenario = format!("refs-{part}-{}", self.refs());
-            row.checked = run.wrong.is_none();
+            row.checked = row.wrong.is_none();
             row
         });
         Ok(rows.collect())

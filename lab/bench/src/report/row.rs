@@ -147,8 +147,7 @@ impl Row {
         row.durability = if job.work.writes() { job.target.durability().name().into() } else { String::new() };
         row.variant = job.variant();
         row.value_bytes = job.value_bytes as u64;
-        row.checked = runs.iter().all(|run| run.wrong.is_none());
-        row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+        row.checked = row.wrong.is_none();
         if matches!(job.work, Work::Sweep(_)) {
             row.tasks = job.sizes.tasks as u64;
         }
@@ -182,6 +181,7 @@ impl Row {
         row
     }
 
+    /// Makes a row of runs, of which `run` is the one to tell of; what is wrong in any is wrong in the row, and the caller says whether it checked.
     pub(crate) fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
         let rates = || runs.iter().map(rate);
         Self {
@@ -204,6 +204,7 @@ impl Row {
             file_bytes: run.file_bytes,
             root: run.root.clone(),
             head: run.head.clone(),
+            wrong: runs.iter().find_map(|run| run.wrong.clone()),
             ..Self::default()
         }
         .on(machine)
@@ -261,4 +262,18 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 
 fn rate(run: &Run) -> f64 {
     if run.seconds > 0.0 { run.ops as f64 / run.seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_one_run_is_wrong_in_the_row() {
+        let machine = Machine::here(std::path::Path::new("."));
+        let right = Run { seconds: 1.0, ops: 1, ..Run::default() };
+        let wrong = Run { wrong: Some("an entry holds something else".into()), ..right.clone() };
+        assert_eq!(Row::of_runs(&right, std::slice::from_ref(&right), &machine).wrong, None);
+        assert_eq!(Row::of_runs(&right, &[right.clone(), wrong.clone()], &machine).wrong, wrong.wrong);
+    }
 }
