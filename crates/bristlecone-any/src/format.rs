@@ -253,6 +253,15 @@ impl Format for AnyFormat {
         with_format!(self, format => format.find(source, dir, step))
     }
 
+    fn find_value<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<Bytes<'a>>, S::Error> {
+        with_format!(self, format => format.find_value(source, dir, step))
+    }
+
     fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
         with_format!(self, format => format.descend(source, dir, path))
     }

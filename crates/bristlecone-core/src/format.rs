@@ -99,6 +99,27 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error>;
 
+    /// Returns the value that `step` is bound to in a directory; `None` where it is bound to none. A format that lends short
+    /// values can build the answer where it goes: moving what [`Format::find`] returns takes a tenth of a lookup.
+    ///
+    /// # Errors
+    /// Those of the source.
+    #[inline]
+    fn find_value<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<Bytes<'a>>, S::Error> {
+        match self.find(source, dir, step)? {
+            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
+            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
+                self.read_contents(source, &at, 0..u64::MAX).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Walks the steps of `path`, joined by `/`, down from a directory and returns the directory there; `None`
     /// where a step is not bound to a directory.
     ///

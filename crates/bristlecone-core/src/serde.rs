@@ -22,10 +22,25 @@ impl Serialize for Oid {
 impl<'de> Deserialize<'de> for Oid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            deserializer.deserialize_str(OidVisitor)
+            deserializer.deserialize_str(TextVisitor)
         } else {
             deserializer.deserialize_bytes(OidVisitor)
         }
+    }
+}
+
+/// Takes hexadecimal text, and no bytes: they would be another id.
+struct TextVisitor;
+
+impl Visitor<'_> for TextVisitor {
+    type Value = Oid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object id of 1 to 32 bytes in hexadecimal digits")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Oid, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -36,10 +51,6 @@ impl Visitor<'_> for OidVisitor {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object id of 1 to 32 bytes")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Oid, E> {
-        text.parse().map_err(E::custom)
     }
 
     fn visit_bytes<E: Error>(self, digest: &[u8]) -> Result<Oid, E> {
@@ -82,7 +93,12 @@ mod tests {
         let read: CommitId = serde_json::from_str(&json).unwrap();
         assert_eq!((read, read.in_store(1).at), (id, Location::NONE));
         assert!(serde_json::from_str::<CommitId>("\"0g\"").unwrap_err().to_string().contains("hexadecimal"));
-        assert!(serde_json::from_str::<TreeId>("7").unwrap_err().to_string().contains("an object id of 1 to 32 bytes"));
+        assert!(
+            serde_json::from_str::<TreeId>("7")
+                .unwrap_err()
+                .to_string()
+                .contains("an object id of 1 to 32 bytes in hexadecimal")
+        );
     }
 
     #[test]

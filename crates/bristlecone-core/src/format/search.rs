@@ -5,8 +5,8 @@ use core::cmp::Ordering;
 /// The bits of the first eight bytes that a step of this length has.
 #[inline(always)]
 pub(super) const fn mask(length: u8) -> u64 {
-    let bytes = if length < 8 { length } else { 8 };
-    if bytes == 0 { 0 } else { u64::MAX << (64 - 8 * bytes as u32) }
+    let bits = 4 * if length < 8 { length as u32 } else { 8 };
+    !(u64::MAX >> bits >> bits)
 }
 
 /// Returns the place of the first `fingerprint` in `fingerprints` from `from` on. Eight at a time, without a call.

@@ -190,13 +190,7 @@ impl<F: Format> Tree<F> {
 
     #[inline]
     pub(super) fn find_stored(&self, dir: &ObjRef, step: &[u8]) -> Result<Option<Bytes<'_>>> {
-        match self.store.format.find(&*self.store, dir, step)? {
-            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
-            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
-                Ok(Some(self.store.format.read_contents(&*self.store, &at, 0..u64::MAX)?))
-            }
-            _ => Ok(None),
-        }
+        self.store.format.find_value(&*self.store, dir, step)
     }
 
     /// Returns the bytes of a binding that is a value.

@@ -377,6 +377,16 @@ pub(super) fn borrowed_target(tag: u8, rest: &[u8], child: Location) -> Option<(
     Some((kind, target))
 }
 
+/// Returns the value that a borrowed item holds itself, as [`borrowed_target`] would; `None` if it holds none, or is out of
+/// the ordinary.
+#[inline(always)]
+pub(super) fn borrowed_value(tag: u8, rest: &[u8]) -> Option<&[u8]> {
+    if tag & INLINE == 0 || matches!(EntryKind::from_u8(tag & !INLINE)?, EntryKind::Dir | EntryKind::Foreign) {
+        return None;
+    }
+    ByteReader::new(rest).prefixed().ok()
+}
+
 #[inline]
 pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
     let tag = usize::from(level == 0);
