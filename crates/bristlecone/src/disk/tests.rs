@@ -14,6 +14,7 @@ use crate::{
     sync::lock,
 };
 
+mod due;
 mod handles;
 mod memory;
 mod passed;

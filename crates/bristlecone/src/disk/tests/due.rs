@@ -1,0 +1,109 @@
+//! When a collection is due, and when commits wait for one: what a store takes beside what is live depends on it.
+
+use super::*;
+use crate::{Info, Native, Repo, SweepDue, SweepLimits, Tree};
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+/// Entries of a kilobyte each: twenty segments.
+const ENTRIES: u64 = 1280;
+
+struct Churned {
+    repo: Repo,
+    backend: Arc<DiskBackend>,
+    number: u64,
+    _dir: tempfile::TempDir,
+}
+
+impl Churned {
+    /// Makes a store that keeps its last commit, all of it in cold segments.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DiskOptions::default().segment_bytes(SEGMENT_BYTES).lock_wait_ms(200);
+        let backend = Arc::new(create(dir.path(), options));
+        let repo = Repo::with_backend(Native::new(), backend.clone());
+        repo.set_collecting(false);
+        repo.set_indexing(false);
+        repo.set_retention(&"last 1 refs/heads/*".parse().unwrap()).unwrap();
+        let mut churned = Self { repo, backend, number: 0, _dir: dir };
+        // Twice: where nothing goes, nothing is moved.
+        for _ in 0..2 {
+            churned.edit(|tree, number| (0..ENTRIES).for_each(|entry| set(tree, entry, number)));
+        }
+        churned.sweep(false);
+        churned
+    }
+
+    fn edit(&mut self, edit: impl Fn(&mut Tree, u64)) {
+        self.number += 1;
+        let info = Info::unsigned("churn").durability(Durability::None);
+        let number = self.number;
+        self.repo.branch("main").unwrap().edit(&info, |tree| Ok(edit(tree, number))).unwrap();
+    }
+
+    fn sweep(&self, partial: bool) {
+        self.repo.sweep(&[], &SweepLimits::default().partial(partial)).unwrap();
+    }
+
+    /// Replaces entries until so much is due; returns how many bytes were appended.
+    fn append_until(&mut self, due: SweepDue) -> u64 {
+        let before = self.backend.stats().bytes_written;
+        while self.backend.sweep_due() != due {
+            self.edit(|tree, number| set(tree, number * 7 % ENTRIES, number));
+        }
+        self.backend.stats().bytes_written - before
+    }
+}
+
+fn set(tree: &mut Tree, entry: u64, number: u64) {
+    let value = format!("{entry} {number} {}", "x".repeat(1024));
+    tree.set(format!("{}/{entry}", entry % 8).as_str(), value).unwrap();
+}
+
+#[test]
+fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
+    let mut store = Churned::new();
+    let cold = store.backend.shared.table().state.live_bytes();
+    assert!(cold > 20 * SEGMENT_BYTES, "{cold}");
+    // Segments have ends that nothing fits in.
+    let wanted = |segments: u64, share: u64| {
+        let least = segments * SEGMENT_BYTES + cold / share;
+        least * 3 / 4..least + 2 * SEGMENT_BYTES
+    };
+    let due = store.append_until(SweepDue::Beside);
+    assert!(wanted(0, 8).contains(&due), "due after {due} of {cold} bytes");
+    let overdue = due + store.append_until(SweepDue::Overdue);
+    assert!(wanted(4, 4).contains(&overdue), "overdue after {overdue} of {cold} bytes");
+    // Then it begins anew.
+    store.sweep(true);
+    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    assert!(wanted(0, 8).contains(&store.append_until(SweepDue::Beside)));
+}
+
+#[test]
+fn cold_segments_are_looked_at_once_they_have_grown_by_a_share() {
+    let mut store = Churned::new();
+    let whole = store.backend.shared.table().state.live_bytes();
+    let mut grown = 0;
+    while !store.backend.shared.wants_whole() {
+        // New entries: what is live grows by a fortieth.
+        store.edit(|tree, number| {
+            (0..ENTRIES / 40).for_each(|entry| set(tree, number * ENTRIES + entry, number));
+        });
+        store.sweep(true);
+        grown = store.backend.shared.table().state.live_bytes() - whole;
+        assert!(grown < whole / 5, "{grown} of {whole}");
+    }
+    assert!(grown > whole / 8, "{grown} of {whole}");
+    store.sweep(false);
+    assert!(!store.backend.shared.wants_whole());
+    // Without any growth, garbage in them shows nowhere else.
+    let rounds = (0..).find(|_| {
+        // Twice, as above.
+        for _ in 0..2 {
+            store.edit(|tree, number| set(tree, 1, number));
+        }
+        store.sweep(true);
+        store.backend.shared.wants_whole()
+    });
+    assert_eq!(rounds, Some(7));
+}
