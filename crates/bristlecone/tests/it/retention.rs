@@ -346,7 +346,11 @@ fn what_came_back_stays_below_a_commit_that_lies_in_a_cold_segment() {
 }
 
 fn runs_with_bytes(repo: &Repo) -> usize {
-    let bytes = |n| repo.backend().read_derived(&format!("history-{n}")).unwrap().map_or(0, |bytes| bytes.len());
+    files_with_bytes(repo, "history")
+}
+
+fn files_with_bytes(repo: &Repo, kind: &str) -> usize {
+    let bytes = |n| repo.backend().read_derived(&format!("{kind}-{n}")).unwrap().map_or(0, |bytes| bytes.len());
     (0..100).filter(|&n| bytes(n) > 0).count()
 }
 
@@ -387,6 +391,8 @@ fn the_index_of_history_forgets_what_was_cut() {
         assert_eq!(found.commit.message, number.to_string().into_bytes());
     }
     assert!((1..=3).contains(&runs_with_bytes(&repo)));
+    // The graph begins anew whenever something was cut; it had four.
+    assert_eq!(files_with_bytes(&repo, "graph"), 1);
     assert!(repo.indexed_commits().unwrap().changes < 3 * 4_096);
     drop(repo);
     check(&disk, &options);

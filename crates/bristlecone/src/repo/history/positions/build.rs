@@ -124,6 +124,13 @@ impl Positions {
         }
         let heads: Vec<PartHead> = saved.iter().map(|slot| slot.head).collect();
         backend.write_derived(LIST, &list::encode(self.ends, &heads))?;
+        // A graph that begins anew after a collection is shorter than the one before.
+        for index in heads.len().. {
+            if backend.read_derived(&part_name(index))?.is_none_or(|bytes| bytes.is_empty()) {
+                break;
+            }
+            backend.write_derived(&part_name(index), &[])?;
+        }
         *self = Self::new(self.ends, saved);
         Ok(())
     }
