@@ -37,7 +37,12 @@ impl Churned {
         self.number += 1;
         let info = Info::unsigned("churn").durability(Durability::None);
         let number = self.number;
-        self.repo.branch("main").unwrap().edit(&info, |tree| Ok(edit(tree, number))).unwrap();
+        let branch = self.repo.branch("main").unwrap();
+        let edit = |tree: &mut Tree| {
+            edit(tree, number);
+            Ok(())
+        };
+        branch.edit(&info, edit).unwrap();
     }
 
     fn sweep(&self, partial: bool) {

@@ -87,7 +87,10 @@ pub(crate) fn bring_up<F: Format>(
     let mut next = Some(graph.read_numbered(head)?);
     while let Some(entry) = next.take_if(|_| added < most && !stop.load(Relaxed)) {
         next = match index.find(&entry.id.oid(), entry.number()) {
-            Some(spot) => index.below(&mut graph, spot)?,
+            Some(spot) => {
+                let lowest = index.lowest(spot)?;
+                index.below(&mut graph, lowest)?
+            }
             None => {
                 let (count, below) = index.extend(&mut graph, entry)?;
                 index.kept()?;
@@ -193,6 +196,21 @@ impl<F: Format> HistoryIndex<F> {
         None
     }
 
+    /// Returns the spot of the lowest run that is reached from one, each run standing on the next; the spot itself where retention
+    /// has cut anything. No commit is read: a run names that below it by its id alone, for which a store looks everywhere.
+    fn lowest(&mut self, spot: Spot) -> Result<Spot> {
+        if self.cuts()? {
+            return Ok(spot);
+        }
+        let mut spot = spot;
+        while let Some(&run) = self.runs[spot.run].below.and_then(|below| self.tops.get(&below))
+            && self.runs[run].last < self.runs[spot.run].first
+        {
+            spot = Spot { run, position: self.runs[run].count as usize - 1 };
+        }
+        Ok(spot)
+    }
+
     /// Returns the commit with which history goes on below a run.
     fn below(&mut self, graph: &mut CommitGraph<F>, spot: Spot) -> Result<Option<LogEntry>> {
         let Some(below) = self.runs[spot.run].below else { return Ok(None) };
@@ -224,11 +242,15 @@ impl<F: Format> HistoryIndex<F> {
 
     /// Whether retention has cut a commit that a run names.
     fn is_cut(&mut self, oid: &Oid) -> Result<bool> {
-        let cuts = match self.cuts {
+        Ok(self.cuts()? && self.is_gone(oid))
+    }
+
+    /// Whether retention has cut anything.
+    fn cuts(&mut self) -> Result<bool> {
+        Ok(match self.cuts {
             Some(cuts) => cuts,
             None => *self.cuts.insert(!self.store.backend.absent()?.is_empty()),
-        };
-        Ok(cuts && self.is_gone(oid))
+        })
     }
 
     /// Whether a commit is no longer there. One that cannot be read is.
@@ -236,18 +258,22 @@ impl<F: Format> HistoryIndex<F> {
         matches!(self.store.snapshot.read(&(*oid).into()), Ok(None))
     }
 
-    /// Returns the oldest commit of a run, from a position on up to a commit that is there, that has not been cut; `None` if the
-    /// run turns out to be damaged.
+    /// Returns a commit of a run, from a position on up to a commit that is there, that has not been cut, and has nothing below it or
+    /// a commit that has; `None` if the run turns out to be damaged. It is the oldest that is kept, unless there are several gaps.
     fn oldest_kept(&mut self, spot: Spot, from: usize) -> Result<Option<Oid>> {
         let Some(run) = self.open(spot.run) else { return Ok(None) };
         let line: Vec<Oid> = (from..=spot.position).map(|position| run.oid(position)).collect();
-        let Some((last, older)) = line.split_last() else { return Ok(None) };
-        for oid in older {
-            if !self.is_cut(oid)? {
-                return Ok(Some(*oid));
+        // What is looked for lies in `low..=high`, by halves: each look at what was cut goes through the whole store.
+        let (mut low, mut high) = (0, line.len().saturating_sub(1));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.is_cut(&line[middle])? {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
-        Ok(Some(*last))
+        Ok(line.get(high).copied())
     }
 
     /// Adds a run that ends with `newest`, or extends the one below; returns how many commits were added, and the
