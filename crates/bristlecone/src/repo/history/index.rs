@@ -424,3 +424,6 @@ fn file_name(file: u32) -> String {
 fn hashes(commits: &[Indexed]) -> usize {
     commits.iter().flat_map(|commit| &commit.changes).map(Vec::len).sum()
 }
+
+#[cfg(test)]
+mod tests;
