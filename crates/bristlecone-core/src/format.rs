@@ -111,13 +111,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         dir: &ObjRef,
         step: &[u8],
     ) -> Result<Option<Bytes<'a>>, S::Error> {
-        match self.find(source, dir, step)? {
-            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
-            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
-                self.read_contents(source, &at, 0..u64::MAX).map(Some)
-            }
-            _ => Ok(None),
-        }
+        found_value(self, source, self.find(source, dir, step)?)
     }
 
     /// Walks the steps of `path`, joined by `/`, down from a directory and returns the directory there; `None`
@@ -384,6 +378,22 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     fn parse_commit_text(&self, text: &str) -> Option<Oid> {
         let _ = text;
         None
+    }
+}
+
+/// Returns the value that a lookup found; `None` where it found none.
+#[inline]
+fn found_value<'a, F: Format, S: Source>(
+    format: &F,
+    source: &'a S,
+    found: Option<(EntryKind, Target<'a>)>,
+) -> Result<Option<Bytes<'a>>, S::Error> {
+    match found {
+        Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
+        Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
+            format.read_contents(source, &at, 0..u64::MAX).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -157,7 +157,7 @@ impl Format for Native {
             }
             fast::Peek::Declined => {}
         }
-        self.find_in_objects(source, dir, step)
+        find_in_objects(source, dir, step)
     }
 
     #[inline]
@@ -178,16 +178,10 @@ impl Format for Native {
             fast::Peek::Declined => None,
         };
         let found = match found {
-            None => self.find_in_objects(source, dir, step)?,
+            None => find_in_objects(source, dir, step)?,
             found => found,
         };
-        match found {
-            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
-            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
-                self.read_contents(source, &at, 0..u64::MAX).map(Some)
-            }
-            _ => Ok(None),
-        }
+        super::found_value(self, source, found)
     }
 
     #[inline]
@@ -346,30 +340,27 @@ impl Format for Native {
     }
 }
 
-impl Native {
-    /// Looks a step up by whole objects, which says what is damaged.
-    fn find_in_objects<'a, S: Source>(
-        &self,
-        source: &'a S,
-        dir: &ObjRef,
-        step: &[u8],
-    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
-        let mut at = *dir;
-        let mut above = u8::MAX;
-        loop {
-            let object = source.read(Kind::Node, &at)?;
-            let node = NodeView::parse(object.body()).map_err(bad(Kind::Node))?;
-            if node.level >= above {
-                return Err(inconsistent("its level is not below its parent's").into());
-            }
-            above = node.level;
-            match node.find(step).map_err(bad(Kind::Node))? {
-                NodeLookup::Nothing => return Ok(None),
-                NodeLookup::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
-                NodeLookup::Item { index } => {
-                    let (kind, _, target) = node.bound(&object, index).map_err(bad(Kind::Node))?;
-                    return Ok(Some((kind, target)));
-                }
+/// Looks a step up by whole objects, which says what is damaged.
+fn find_in_objects<'a, S: Source>(
+    source: &'a S,
+    dir: &ObjRef,
+    step: &[u8],
+) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+    let mut at = *dir;
+    let mut above = u8::MAX;
+    loop {
+        let object = source.read(Kind::Node, &at)?;
+        let node = NodeView::parse(object.body()).map_err(bad(Kind::Node))?;
+        if node.level >= above {
+            return Err(inconsistent("its level is not below its parent's").into());
+        }
+        above = node.level;
+        match node.find(step).map_err(bad(Kind::Node))? {
+            NodeLookup::Nothing => return Ok(None),
+            NodeLookup::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
+            NodeLookup::Item { index } => {
+                let (kind, _, target) = node.bound(&object, index).map_err(bad(Kind::Node))?;
+                return Ok(Some((kind, target)));
             }
         }
     }

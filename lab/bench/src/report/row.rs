@@ -181,7 +181,8 @@ impl Row {
         row
     }
 
-    /// Makes a row of runs, of which `run` is the one to tell of; what is wrong in any is wrong in the row, and the caller says whether it checked.
+    /// Makes a row of runs, of which `run` is the one to tell of. What is wrong in any is wrong in the row; the caller says
+    /// whether it checked.
     pub(crate) fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
         let rates = || runs.iter().map(rate);
         Self {

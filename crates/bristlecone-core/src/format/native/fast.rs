@@ -76,6 +76,7 @@ fn start(table: &[[u8; 2]], index: usize) -> Option<usize> {
     if index == 0 { Some(0) } else { start_behind(table, index - 1) }
 }
 
+/// Returns where what follows an item starts: where that ends.
 #[inline(always)]
 fn start_behind(table: &[[u8; 2]], index: usize) -> Option<usize> {
     table.get(index).map(|&end| usize::from(u16::from_le_bytes(end)))

@@ -223,8 +223,8 @@ impl<F: Format> HistoryIndex<F> {
         parents.first().map(|parent| graph.read_numbered(parent)).transpose()
     }
 
-    /// Returns where a path may have changed last in a run. If retention has cut what the run names, that is the oldest commit
-    /// above it that is kept: it is compared with what history goes on with.
+    /// Returns where a path may have changed last in a run. If retention has cut what the run names, that is a commit
+    /// above it that is kept and has a gap below: it is compared with what history goes on with.
     pub(super) fn last_touch(&mut self, spot: Spot, hash: u32) -> Result<Touch> {
         let below = self.runs[spot.run].below;
         let mut touched = None;
@@ -258,8 +258,8 @@ impl<F: Format> HistoryIndex<F> {
         matches!(self.store.snapshot.read(&(*oid).into()), Ok(None))
     }
 
-    /// Returns a commit of a run, from a position on up to a commit that is there, that has not been cut, and has nothing below it or
-    /// a commit that has; `None` if the run turns out to be damaged. It is the oldest that is kept, unless there are several gaps.
+    /// Returns the oldest commit of a run, from a position on up to a commit that is there, that has not been cut; where the run has
+    /// several gaps, the one above any of them. `None` if the run turns out to be damaged.
     fn oldest_kept(&mut self, spot: Spot, from: usize) -> Result<Option<Oid>> {
         let Some(run) = self.open(spot.run) else { return Ok(None) };
         let line: Vec<Oid> = (from..=spot.position).map(|position| run.oid(position)).collect();

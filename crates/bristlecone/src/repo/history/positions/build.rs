@@ -124,15 +124,20 @@ impl Positions {
         }
         let heads: Vec<PartHead> = saved.iter().map(|slot| slot.head).collect();
         backend.write_derived(LIST, &list::encode(self.ends, &heads))?;
-        // A graph that begins anew after a collection is shorter than the one before.
-        for index in heads.len().. {
-            if backend.read_derived(&part_name(index))?.is_none_or(|bytes| bytes.is_empty()) {
-                break;
-            }
-            backend.write_derived(&part_name(index), &[])?;
-        }
         *self = Self::new(self.ends, saved);
+        empty_parts(backend, heads.len());
         Ok(())
+    }
+}
+
+/// Gives back the room of parts from a number on: a graph that begins anew after a collection is shorter than the one before. It is
+/// saved by then, so what cannot be emptied stays, as it would without.
+fn empty_parts(backend: &dyn Backend, from: usize) {
+    for name in (from..).map(part_name) {
+        let there = backend.read_derived(&name).is_ok_and(|bytes| bytes.is_some_and(|bytes| !bytes.is_empty()));
+        if !there || backend.write_derived(&name, &[]).is_err() {
+            return;
+        }
     }
 }
 
