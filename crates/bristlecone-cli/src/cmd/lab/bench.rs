@@ -13,7 +13,7 @@ use crate::{
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  cone bench                                   the whole suite: under three minutes
+  cone bench                                   the whole suite, five runs of each row: a quarter of an hour
   cone bench --quick                           each row once
   cone bench --only-scenario commits,reads     some rows
   cone bench --dir /mnt/disk --json rows.json  on another disk; rows are merged into a file
