@@ -61,6 +61,7 @@ mod lock;
 mod log;
 mod maintenance;
 mod marks;
+mod memory;
 mod notes;
 mod prefix;
 mod published;
@@ -122,7 +123,11 @@ pub struct DiskOptions {
     /// each sealed segment and one for its index. Segments that are opened beyond that are read by calls.
     pub maps: bool,
     /// How many bytes of memory may show files, in all of this process, before pages of maps are released. It is measured
-    /// as the store grows, where the system tells it. Released pages stay in the system's cache.
+    /// as the store grows, where the system tells it. Released pages stay in the system's cache, but what is read of them
+    /// again must be mapped and checked again.
+    ///
+    /// By default a quarter of the memory that the machine has, or that the process's control group may use, and 192 MiB at
+    /// least. The system takes pages of maps back before a program must do without memory.
     pub map_bytes: u64,
     /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
     /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map;
@@ -171,7 +176,7 @@ impl Default for DiskOptions {
         Self {
             segment_bytes: 32 << 20,
             maps: true,
-            map_bytes: 192 << 20,
+            map_bytes: memory::map_bytes(),
             cache_bytes: 64 << 20,
             lock_wait_ms: 10_000,
             prezero: true,
@@ -479,7 +484,7 @@ impl DiskBackend {
 
     /// As [`DiskBackend::check`], on at most so many threads. The summary and the order of damages are the same for any number.
     ///
-    /// Memory of maps is let go of beyond [`DiskOptions::map_bytes`].
+    /// Memory of maps is let go of beyond [`DiskOptions::map_bytes`], and beyond 192 MiB, since all is read once.
     ///
     /// # Errors
     /// As [`DiskBackend::check`].

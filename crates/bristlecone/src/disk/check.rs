@@ -93,7 +93,7 @@ impl DiskView<'_> {
         let of = |number: u32| forms.get(&number).map_or(&[][..], |forms| &forms[..]);
         let work = |part: usize| {
             let findings = self.check_segment(numbers[part], last, of(numbers[part]));
-            self.trim();
+            self.trim_read_once();
             findings
         };
         in_order(threads.get(), numbers.len(), &work, &mut |part, findings| {

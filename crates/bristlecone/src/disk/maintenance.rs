@@ -7,6 +7,7 @@ use super::{
     DiskOptions,
     background::{Background, MAINTAIN},
     log::DiskState,
+    memory::MAP_BYTES_MIN,
     segment::COLD,
     spare::{make_spare, segment_size},
 };
@@ -63,8 +64,6 @@ impl DiskState {
             let view = self.view(&table);
             if let Ok(Some(segment)) = view.segment(number) {
                 let _ = view.renew_index(segment);
-                // All of it was read for that, and most is not needed soon.
-                segment.forget_pages();
             }
         }
         self.make_filters();
@@ -76,16 +75,24 @@ impl DiskState {
 
     /// Releases pages of maps beyond the budget.
     pub(super) fn trim(&self) {
+        self.trim_to(self.options.map_bytes);
+    }
+
+    /// Releases pages of maps beyond what is of use to a caller that reads everything once.
+    pub(super) fn trim_read_once(&self) {
+        self.trim_to(self.options.map_bytes.min(MAP_BYTES_MIN));
+    }
+
+    fn trim_to(&self, budget: u64) {
         if self.options.maps {
             let next = &self.background.trim_next;
-            next.store(self.trim_maps(next.load(Relaxed)), Relaxed);
+            next.store(self.trim_maps(budget, next.load(Relaxed)), Relaxed);
         }
     }
 
     /// Releases pages of sealed segments, one segment after the other from `hand` on, while more memory shows
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
-    fn trim_maps(&self, mut hand: u32) -> u32 {
-        let budget = self.options.map_bytes;
+    fn trim_maps(&self, budget: u64, mut hand: u32) -> u32 {
         let (table, tail) = (self.table(), (self.published.end() >> 32) as u32);
         let mut sealed = table.all_numbers();
         sealed.retain(|&number| number < tail || number >= COLD);

@@ -98,7 +98,7 @@ impl<'s> ObjectParts<'s> {
     ) -> Result<(), Error> {
         self.parts.iter().try_for_each(|part| {
             let done = self.part(part).each_object(each, damage);
-            self.state.trim();
+            self.state.trim_read_once();
             done
         })
     }
@@ -110,7 +110,7 @@ impl<'s> ObjectParts<'s> {
     /// Calls `work` with every part on at most so many threads, and `take` with what that returned, on the calling thread: in the
     /// same order whatever the number of threads is. What the parts hold depends on how the store was written.
     ///
-    /// Memory of maps is let go of beyond [`map_bytes`](crate::DiskOptions::map_bytes).
+    /// Memory of maps is let go of beyond [`map_bytes`](crate::DiskOptions::map_bytes), and beyond 192 MiB, since all is read once.
     ///
     /// # Errors
     /// The first of `work` or `take`, in that order.
@@ -122,7 +122,7 @@ impl<'s> ObjectParts<'s> {
     ) -> Result<(), Error> {
         let work = |part: usize| {
             let done = work(&self.part(&self.parts[part]));
-            self.state.trim();
+            self.state.trim_read_once();
             done
         };
         in_order(threads.get(), self.parts.len(), &work, &mut |_, done| take(done))
@@ -147,7 +147,7 @@ impl ObjectPart<'_> {
             given += 1;
             // Who is given objects reads others, all over the store.
             if given.is_multiple_of(TRIM_EVERY) {
-                view.trim();
+                view.state.trim_read_once();
             }
             each(oid, object)
         };
