@@ -378,6 +378,10 @@ impl Format for AnyFormat {
         with_format!(self, format => format.children(kind, body, each))
     }
 
+    fn child_ids(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Oid)) -> Result<(), FormatError> {
+        with_format!(self, format => format.child_ids(kind, body, each))
+    }
+
     fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error> {
         with_format!(self, format => format.object_id(source, object))
     }

@@ -326,6 +326,17 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError`] if the body does not decode. Every byte of the body is checked.
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError>;
 
+    /// Calls `each` with the id of every child of an object that this format wrote, in the order of its locations.
+    ///
+    /// **Law.** Where [`Format::children`] succeeds, this does, with the same ids.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the children cannot be read. What says nothing of them may go unchecked: for callers that go through
+    /// very many objects which are known to be as they were written.
+    fn child_ids(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Oid)) -> Result<(), FormatError> {
+        self.children(kind, body, &mut |_, child| each(child))
+    }
+
     /// Returns the id of an object, computed from what is stored. Where the hashed bytes are spread over several
     /// objects, the others are read from the source; where they are not, [`NoSource`](crate::NoSource) will do.
     ///

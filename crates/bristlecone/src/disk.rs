@@ -314,6 +314,7 @@ impl DiskBackend {
             due_at: AtomicU64::new(u64::MAX),
             overdue_at: AtomicU64::new(u64::MAX),
             held: Mutex::default(),
+            settled: Mutex::default(),
             gate: Mutex::default(),
             log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
             published: published::Published::default(),

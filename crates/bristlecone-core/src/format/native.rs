@@ -315,6 +315,13 @@ impl Format for Native {
         }
     }
 
+    fn child_ids(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Oid)) -> Result<(), FormatError> {
+        match kind {
+            Kind::Node => node::child_ids(body, each).map_err(bad(kind)),
+            _ => self.children(kind, body, &mut |_, child| each(child)),
+        }
+    }
+
     fn object_id<S: Source>(&self, _: &S, object: &Object<'_>) -> Result<Oid, S::Error> {
         let (kind, body) = (object.kind(), object.body());
         match kind {

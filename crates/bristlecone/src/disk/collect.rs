@@ -29,11 +29,13 @@ mod mark;
 mod pace;
 mod recent;
 mod rewrite;
+mod settled;
 
 use std::{cell::RefCell, io};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
+pub(super) use self::settled::SettledOids;
 use self::{files::NewFiles, pace::Pace, recent::RecentOids};
 use super::{
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
@@ -62,8 +64,11 @@ use crate::{
     sync::{Arc, atomic::Ordering::*, lock},
 };
 
-/// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
+/// How often a state is made without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
+/// How often what was appended meanwhile is gone through before the store's lock is taken, and how little of it is left to that.
+const PASSES_MAX: usize = 16;
+const LEFT_BYTES: u64 = 512 << 10;
 /// Of so many objects that were found by their ids it is remembered where they are.
 const MOVED_MAX: usize = 1 << 18;
 /// Bytes that the copy of an object takes beside its record: in the index of its segment.
@@ -116,6 +121,7 @@ impl DiskState {
         }
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
+        collection.settled = self.take_settled(table.state.epoch, !partial);
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(&*snapshot, limits)?;
@@ -131,6 +137,7 @@ impl DiskState {
             self.announce(&mut collection)?;
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }
+        let settled = std::mem::take(&mut collection.settled);
         let mut pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
         pace.hurry(false);
         drop(collection);
@@ -143,7 +150,19 @@ impl DiskState {
             self.remove_emptied()?;
         }
         self.rewrite(roots, limits, &mut pace)?;
+        // What is live of cold segments is now what this collection found so.
+        *lock(&self.settled) = (self.tables.epoch(), settled);
         Ok(swept)
+    }
+
+    /// Takes what the last collection remembered, if nothing has changed the store's state since.
+    fn take_settled(&self, epoch: u64, whole: bool) -> SettledOids {
+        let (known, mut settled) = std::mem::take(&mut *lock(&self.settled));
+        if known != epoch {
+            settled = SettledOids::default();
+        }
+        settled.begin(whole);
+        settled
     }
 
     /// Changes what of the state says nothing of segments, durably.
@@ -194,11 +213,16 @@ impl DiskState {
     fn announce(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
         let mut end = None;
         for round in 0.. {
-            collection.follow(self.published.end())?;
+            self.go_through(collection)?;
             collection.files.finish_segment()?;
             let mut state = collection.state()?;
             self.write_state(&mut state)?;
             let last = round >= ROUNDS_MAX;
+            // What came while that was written.
+            self.go_through(collection)?;
+            if collection.has_more() && !last {
+                continue;
+            }
             // Commits wait for the store's lock.
             collection.pace.hurry(true);
             self.locked(|log| {
@@ -223,6 +247,20 @@ impl DiskState {
                 return self.sync_to(end);
             }
             collection.pace.hurry(false);
+        }
+        Ok(())
+    }
+
+    /// Goes through what was appended meanwhile, and through what was appended during that, until little is left: commits go on.
+    fn go_through(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
+        let mut before = u64::MAX;
+        for _ in 0..PASSES_MAX {
+            let bytes = collection.follow(self.published.end())?;
+            // Where appends are as fast as this, it is of no use to go on.
+            if bytes <= LEFT_BYTES || bytes >= before / 4 * 3 {
+                break;
+            }
+            before = bytes;
         }
         Ok(())
     }
@@ -340,7 +378,9 @@ struct Collection<'a, 'r> {
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: RecentOids,
-    // Where objects are that were found by their ids.
+    // What is known to lie in cold segments and to stay.
+    settled: SettledOids,
+    // Where other objects are that were found by their ids.
     moved: RefCell<OidMap<Location>>,
     live: LiveSet,
     files: NewFiles<'a>,
@@ -387,6 +427,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             partial,
             followed: start,
             followed_oids: RecentOids::default(),
+            settled: SettledOids::default(),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
             files: NewFiles::new(view)?,
@@ -440,8 +481,8 @@ impl<'a, 'r> Collection<'a, 'r> {
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;
         let covered = hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0);
-        let known =
-            if covered || self.stays(hint) { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
+        let elsewhere = || self.settled.place(&wanted.oid).or_else(|| self.moved.borrow().get(&wanted.oid).copied());
+        let known = if covered || self.stays(hint) { Some(hint) } else { elsewhere() };
         if let Some(at) = known {
             match self.view.probe(&wanted.oid, at)? {
                 Probe::Found(object) => return Ok(Some(object)),

@@ -16,7 +16,7 @@ use super::{
     DiskOptions, StoreHeader,
     background::Background,
     cache::RecordCache,
-    collect::Held,
+    collect::{Held, SettledOids},
     files::segment_name,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, take_state, word64},
     generations::Generations,
@@ -198,6 +198,8 @@ pub(super) struct DiskState {
     pub(super) overdue_at: AtomicU64,
     /// What collections kept for snapshots that are still held.
     pub(super) held: Mutex<Vec<Held>>,
+    /// What the last collection knew to lie in cold segments and to stay, and the number of the state that it left.
+    pub(super) settled: Mutex<(u64, SettledOids)>,
     /// The version of the engine that the log is written in.
     pub(super) version: AtomicU32,
     /// Lets one thread at a time wait for the store's lock. Taken before that and before the log.

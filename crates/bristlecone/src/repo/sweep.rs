@@ -75,7 +75,7 @@ impl<F: Format> Repo<F> {
         let oids: Vec<Oid> = roots.iter().map(|at| at.oid).collect();
         let format = &self.shared.format;
         let children = |oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
-            let decoded = format.children(object.kind(), object.body(), &mut |_, child| each(child));
+            let decoded = format.child_ids(object.kind(), object.body(), each);
             decoded.map_err(|source| Error::BadObject { oid: *oid, source })
         };
         let watch = |status: &SweepStatus| match watch(status) {

@@ -588,6 +588,28 @@ pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(
     Ok(())
 }
 
+/// Calls `each` for the children of a node as [`children`] does. Leaves of inlined values are not gone through.
+pub(super) fn child_ids(body: &[u8], each: &mut dyn FnMut(Oid)) -> Result<(), DecodeError> {
+    let node = NodeView::parse(body)?;
+    if node.flags & NO_CHILDREN != 0 {
+        return Ok(());
+    }
+    for index in 0..node.count {
+        let item = node.item(index)?;
+        if !has_child(node.level, item) {
+            continue;
+        }
+        let mut reader = ByteReader::new(item);
+        if node.level > 0 {
+            reader.prefixed()?;
+        } else if ItemHead::read(&mut reader)?.kind != EntryKind::Dir {
+            reader.varint()?;
+        }
+        each(read_oid(&mut reader)?);
+    }
+    Ok(())
+}
+
 /// Checks one item and returns whether it has a child.
 fn check_item(
     node: &NodeView<'_>,

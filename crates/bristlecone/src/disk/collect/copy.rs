@@ -75,6 +75,9 @@ impl Collection<'_, '_> {
 
     /// Returns an object that is to be copied; only where it is if it was copied, and neither if it is not there.
     fn open(&self, wanted: &ObjRef) -> Result<(Option<Location>, Option<OpenObject>), Error> {
+        if self.settled.has(&wanted.oid) {
+            return Ok((self.settled.place(&wanted.oid), None));
+        }
         if self.place(wanted.at).is_some() && self.is_settled(wanted) {
             return Ok((Some(wanted.at), None));
         }
@@ -99,6 +102,9 @@ impl Collection<'_, '_> {
         // Should another object be there, the place is a wrong hint, which readers find out.
         if let Some(place) = self.place(child.at) {
             return Ok(place);
+        }
+        if self.settled.has(&child.oid) {
+            return Ok(self.settled.place(&child.oid).unwrap_or(Location::NONE));
         }
         let found = self.find(child)?.and_then(|object| self.place(object.location()));
         Ok(found.unwrap_or(Location::NONE))
@@ -126,6 +132,7 @@ impl Collection<'_, '_> {
                 self.live.add_bytes(at.0, bytes.next_multiple_of(8));
                 self.revived = true;
             }
+            self.settled.note(*oid, at);
             return self.pace.spend(self.roots, bytes);
         }
         let record = segment.bytes_at(offset, bytes).map_err(failed)?;
@@ -136,12 +143,14 @@ impl Collection<'_, '_> {
             .collect();
         let place = self.files.put(oid, &record, &places?)?;
         self.live.put(at.0, place.0);
+        self.settled.note(*oid, place);
         self.pace.spend(self.roots, bytes)
     }
 
-    /// Goes through what was appended meanwhile up to a location, and copies what it names.
-    pub(super) fn follow(&mut self, end: u64) -> Result<(), Error> {
-        let mut named: Vec<ObjRef> = self.view.state.pins.roots().into_iter().map(ObjRef::from).collect();
+    /// Goes through what was appended meanwhile up to a location, and copies what it names; returns how many bytes that were.
+    pub(super) fn follow(&mut self, end: u64) -> Result<u64, Error> {
+        let mut bytes = 0;
+        let mut named = Vec::new();
         while self.followed < end {
             let number = (self.followed >> 32) as u32;
             let last = end >> 32 == u64::from(number);
@@ -151,6 +160,7 @@ impl Collection<'_, '_> {
             };
             let from = (self.followed & 0xffff_ffff).max(segment.frames_at());
             let to = if last { end & 0xffff_ffff } else { segment.bytes };
+            bytes += to.saturating_sub(from);
             let mut objects = Vec::new();
             self.each_frame(segment, from, to, &mut |offset, frame, rows| {
                 named.extend(rows);
@@ -160,19 +170,35 @@ impl Collection<'_, '_> {
                 let Some(found) = self.view.find_at(&object)? else { continue };
                 let children = self.children(&object.oid, &found)?;
                 // Most of what a tree names, the tree before it named, too.
-                named.extend(children.into_iter().flatten().filter(|child| self.followed_oids.note(child.oid)));
+                let children = children.into_iter().flatten();
+                named.extend(
+                    children.filter(|child| !self.settled.has(&child.oid) && self.followed_oids.note(child.oid)),
+                );
             }
             for at in std::mem::take(&mut named) {
+                self.followed_oids.note(at.oid);
                 self.keep(at)?;
             }
             self.followed = if last { end } else { self.view.after(number)? << 32 };
         }
-        named.into_iter().try_for_each(|at| self.keep(at))
+        // Last: what refs left meanwhile, frames brought, mostly.
+        for root in self.view.state.pins.roots() {
+            if !self.settled.has(&root) && self.followed_oids.note(root) {
+                self.keep(root.into())?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// Copies an object with all below it unless it stays where it is.
     fn keep(&mut self, at: ObjRef) -> Result<(), Error> {
-        if self.is_settled(&at) { Ok(()) } else { self.copy(at) }
+        if !self.is_settled(&at) {
+            return self.copy(at);
+        }
+        if self.is_cold(at.at) {
+            self.settled.note(at.oid, at.at);
+        }
+        Ok(())
     }
 
     /// Returns what is absent on purpose from now on; `stays` says of a commit that was to be cut whether it is kept.

@@ -126,18 +126,25 @@ impl Collection<'_, '_> {
                 self.live.add_bytes(at.0, bytes);
                 (self.live_objects, self.live_bytes) = (self.live_objects + 1, self.live_bytes + bytes);
                 let cold = self.is_cold(at);
-                if !cold {
+                if cold {
+                    // What is below it comes to be marked, too, before anything relies on that.
+                    self.settled.note(wanted.oid, at);
+                } else {
                     (self.copied_objects, self.copied_bytes) = (self.copied_objects + 1, self.copied_bytes + bytes);
                     self.kept.extend(below_cold.then(|| ObjRef::new(wanted.oid, at)));
                 }
                 self.pace.spend(self.roots, bytes)?;
                 let children = self.children(&wanted.oid, &object)?.into_iter().flatten();
                 let done = |child: &ObjRef| {
-                    (self.live.is_marked(child.at.0) || self.stays(child.at)) && self.view.is_at(&child.oid, child.at)
+                    self.settled.has(&child.oid)
+                        || (self.live.is_marked(child.at.0) || self.stays(child.at))
+                            && self.view.is_at(&child.oid, child.at)
                 };
                 let children = children.filter(|child| !done(child));
                 let children = children.filter(|child| self.live.covers(child.at.0) || seen.note(child.oid));
                 open.extend(children.map(|child| (child, cold)));
+            } else if self.stays(at) {
+                self.settled.note(wanted.oid, at);
             }
         }
         Ok(())
