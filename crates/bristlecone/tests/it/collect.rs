@@ -54,6 +54,10 @@ pub(crate) fn append(
 
 /// Collects, and calls `between` when the first object is looked at.
 fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
+    sweep_by(backend, &SweepLimits::default(), between)
+}
+
+fn sweep_by(backend: &DiskBackend, limits: &SweepLimits, between: &dyn Fn()) -> Swept {
     let called = Cell::new(false);
     let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
         if !called.replace(true) {
@@ -62,7 +66,7 @@ fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
         children_of(object).into_iter().for_each(|child| each(oid(child)));
         Ok(())
     };
-    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap()
+    backend.sweep(&Roots::new(&[], &children), limits).unwrap()
 }
 
 /// Returns the numbers of all that a ref leads to, each of which must be there.
@@ -117,6 +121,35 @@ fn what_an_append_reuses_while_it_is_collected_stays_with_all_below_it() {
         assert!(swept.objects >= 2);
         assert_eq!(sweep(collector, &|| ()).objects, 0);
         assert_eq!(reached(writer, "side"), [4, 5, 10]);
+    });
+}
+
+/// A collection remembers what it found to stay in cold segments; another one may have dropped that since.
+#[test]
+fn what_was_dropped_since_and_written_again_is_not_taken_for_what_stays() {
+    let part = SweepLimits::default().partial(true);
+    each_way(|collector, other| {
+        for _ in 0..2 {
+            append(collector, 20, &[], None).unwrap();
+            append(collector, 21, &[20], Some("side")).unwrap();
+            for _ in 0..2 {
+                append(collector, 22, &[], None).unwrap();
+                assert!(sweep_by(collector, &part, &|| ()).objects >= 1);
+            }
+            other.append(Batch::new(), &[move_to("side", None)], Durability::None).unwrap();
+            sweep(other, &|| ());
+            assert!(other.read(&oid(20).into()).unwrap().is_none());
+            append(other, 20, &[], Some("below")).unwrap();
+            append(other, 21, &[20], Some("side")).unwrap();
+            // Something to drop, or else all stays where it is.
+            append(other, 22, &[], None).unwrap();
+            assert!(sweep_by(collector, &part, &|| ()).objects >= 1);
+            for backend in [collector, other] {
+                assert_eq!((reached(backend, "below"), reached(backend, "side")), (vec![20], vec![20, 21]));
+                assert_eq!(reached(backend, "main"), [2, 3]);
+            }
+            other.append(Batch::new(), &[move_to("below", None)], Durability::None).unwrap();
+        }
     });
 }
 
