@@ -505,7 +505,7 @@ impl DiskBackend {
 /// Makes the first segment, whole before it has its name.
 fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &DiskOptions) -> Result<(), Error> {
     let bytes = spare::segment_size(1, header.segment_bytes, 0, 0)?;
-    let Some(spare) = spare::make_spare(storage, bytes, options.prezero, &|| false)? else {
+    let Some(spare) = spare::make_spare(storage, bytes, &spare::Zeroes::now(options.prezero))? else {
         return Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()));
     };
     let mut head = SegmentHead {

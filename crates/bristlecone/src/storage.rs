@@ -213,6 +213,12 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// no such call nothing happens.
     fn begin_sync(&self) {}
 
+    /// As [`StorageFile::begin_sync`], but waits until what was begun before has been written: for a caller that writes much,
+    /// part by part, while others sync. Their syncs wait for one part at most.
+    fn begin_next_sync(&self) {
+        self.begin_sync();
+    }
+
     /// Makes durable everything in the file system of this file, names included, and returns whether there is such a call:
     /// for a caller with thousands of files. It waits for what other programs wrote, too.
     ///

@@ -147,6 +147,10 @@ impl StorageFile for HookedFile {
         self.tell("begin_sync").begin_sync();
     }
 
+    fn begin_next_sync(&self) {
+        self.tell("begin_sync").begin_next_sync();
+    }
+
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
         self.tell("map").map(bytes)
     }

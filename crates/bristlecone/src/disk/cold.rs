@@ -31,8 +31,9 @@ const _: () = assert!(CHECK_AT + 8 <= HEAD_BYTES, "the fields of a cold segment'
 /// Where the first record of a cold segment is: 64 = 8 magic + 8 number + 8 file bytes + 8 records + 8 sum + 8 check
 /// + 16 zeroes.
 pub(super) const COLD_HEAD_BYTES: u64 = HEAD_BYTES as u64;
-/// How much is written at a time: other writers' syncs wait for no more.
+/// How much is written at a time; and while commits are synced, which wait for no more.
 const WRITE_BYTES: usize = 1 << 20;
+const WRITE_BYTES_BESIDE_SYNCS: usize = 1 << 17;
 /// Where a record's own checksum ends, and its children begin.
 const RECORD_SUM_BYTES: usize = 4;
 
@@ -73,14 +74,16 @@ pub(super) struct ColdWriter {
     at: u64,
     sum: Xxh3,
     entries: Vec<IndexEntry>,
+    beside_syncs: bool,
 }
 
 impl ColdWriter {
-    /// Begins the cold segment of this number.
-    pub(super) fn new(storage: &Arc<dyn Storage>, salt: u64, number: u32) -> Result<Self, Error> {
+    /// Begins the cold segment of this number; `beside_syncs`: while commits are synced.
+    pub(super) fn new(storage: &Arc<dyn Storage>, salt: u64, number: u32, beside_syncs: bool) -> Result<Self, Error> {
         let (file, aside) = open_aside(storage)?;
         let (storage, buffer) = (storage.clone(), Vec::with_capacity(WRITE_BYTES));
         Ok(Self {
+            beside_syncs,
             storage,
             salt,
             number,
@@ -113,7 +116,7 @@ impl ColdWriter {
         debug_assert!(Record::parse(whole).is_ok_and(|record| record.verify(whole).is_ok()), "a whole record");
         self.buffer.resize(self.buffer.len().next_multiple_of(8), 0);
         self.entries.push((oid.prefix(), at as u32));
-        if self.buffer.len() >= WRITE_BYTES {
+        if self.buffer.len() >= if self.beside_syncs { WRITE_BYTES_BESIDE_SYNCS } else { WRITE_BYTES } {
             self.write_out()?;
         }
         Ok(Location(u64::from(self.number) << 32 | at))
@@ -124,7 +127,11 @@ impl ColdWriter {
         let written = write_all_at(&*self.file, &self.buffer, self.at);
         written.map_err(|error| Error::io(self.storage.describe(&self.aside), error))?;
         // What is written now need not be written by the sync at the end, for which other writers' syncs would wait.
-        self.file.begin_sync();
+        if self.beside_syncs {
+            self.file.begin_next_sync()
+        } else {
+            self.file.begin_sync()
+        }
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())

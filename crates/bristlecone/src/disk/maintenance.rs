@@ -1,7 +1,7 @@
 //! The work of the two threads beside appends: syncs for grouped commits, files for the next segment, indexes of sealed
 //! ones, and memory that maps take.
 
-use std::sync::atomic::Ordering::*;
+use std::{sync::atomic::Ordering::*, thread, time::Duration};
 
 use super::{
     DiskOptions,
@@ -9,12 +9,16 @@ use super::{
     log::DiskState,
     memory::MAP_BYTES_MIN,
     segment::COLD,
-    spare::{make_spare, segment_size},
+    spare::{Zeroes, make_spare, segment_size},
 };
 use crate::sync::{lock, read_lock};
 
 /// After this many bytes of appends the worker looks at how much memory maps take, and whether what a collection emptied can go.
 const TRIM_EVERY: u64 = 512 << 10;
+
+/// For how long the worker rests after each part that it fills of a file for the next segment, while there is time: with all of
+/// them a fifth of a second.
+const SPARE_PAUSE: Duration = Duration::from_micros(250);
 
 impl DiskState {
     /// Wakes the maintenance worker after an append if there is something for it to do.
@@ -130,9 +134,16 @@ impl DiskState {
         if ready {
             return;
         }
-        let stop = || self.background.maintenance.is_stopping();
+        let stop = || {
+            // The next segment is not needed before this one is full, and syncs of commits wait for what is being written.
+            let end = self.published.end();
+            if (end >> 32) as u32 + 1 == number && end & 0xffff_ffff < self.header.segment_bytes / 2 {
+                thread::sleep(SPARE_PAUSE);
+            }
+            self.background.maintenance.is_stopping()
+        };
         // Without space or handles there is no spare, and the append that needs a segment says so.
-        let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
+        let Ok(Some(spare)) = make_spare(&self.storage, bytes, &Zeroes::Beside(&stop)) else { return };
         if spare.file.sync_data().is_ok() {
             self.background.put_spare(spare);
         } else {

@@ -17,7 +17,7 @@ use super::{
     log::{DiskState, LogWriter, Tail},
     refs::Refs,
     segment::{Segment, SegmentHead},
-    spare::{NUMBER_FULL_GROWN, Spare, make_spare, segment_size, write_head},
+    spare::{NUMBER_FULL_GROWN, Spare, Zeroes, make_spare, segment_size, write_head},
 };
 use crate::Error;
 
@@ -183,7 +183,7 @@ impl DiskState {
         // Without a thread it is now or never; with one it was not fast enough, and a writer that asks for syncs had
         // better wait once than at each of them.
         let background = self.options.background && !self.sync.wanted.load(Relaxed);
-        let spare = make_spare(&self.storage, bytes, self.options.prezero && !background, &|| false)?;
+        let spare = make_spare(&self.storage, bytes, &Zeroes::now(self.options.prezero && !background))?;
         spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))
     }
 }

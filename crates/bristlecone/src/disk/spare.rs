@@ -1,6 +1,6 @@
 //! Files for segments to come: made under another name, filled with zeroes ahead of the appends.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use super::{
     files::{SEGMENTS, SPARE, open_empty, random_word},
@@ -19,8 +19,9 @@ const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
 pub(super) const NUMBER_FULL_GROWN: u32 = 13;
 /// Room that appends leave in a segment: for its seal, and for one checkpoint before it.
 pub(super) const RESERVED_BYTES: u64 = SEAL_BYTES + EMPTY_BYTES;
-/// How much is zeroed at a time.
-const ZERO_BYTES: u64 = 1 << 18;
+/// How much is zeroed at a time where a commit waits for it, and beside commits.
+const ZERO_BYTES: usize = 1 << 18;
+const ZERO_BYTES_BESIDE: usize = 1 << 16;
 
 /// A file that will be a segment.
 #[derive(Debug)]
@@ -30,41 +31,59 @@ pub(super) struct Spare {
     pub(super) bytes: u64,
 }
 
-/// Makes a file of `bytes` bytes that reads as zeroes; `zeroed`: written so, that appends to it need no
-/// space of their own.
-///
-/// `stop` ends the work early, with `Ok(None)`.
-pub(super) fn make_spare(
-    storage: &Arc<dyn Storage>,
-    bytes: u64,
-    zeroed: bool,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Spare>, Error> {
+/// Whether a file is filled with zeroes, so that appends to it need no space of their own.
+pub(super) enum Zeroes<'s> {
+    No,
+    /// As fast as can be.
+    Now,
+    /// Part by part, while others sync; before each it is asked whether to stop, which may take a while.
+    Beside(&'s dyn Fn() -> bool),
+}
+
+impl Zeroes<'_> {
+    /// Fills a file at once if that is `wanted`.
+    pub(super) const fn now(wanted: bool) -> Self {
+        if wanted { Self::Now } else { Self::No }
+    }
+}
+
+/// Makes a file of `bytes` bytes that reads as zeroes; `None` where the work was stopped.
+pub(super) fn make_spare(storage: &Arc<dyn Storage>, bytes: u64, zeroes: &Zeroes<'_>) -> Result<Option<Spare>, Error> {
     let name = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
     let file = open_empty(storage, &name)?;
     let failed = |error| Error::io(storage.describe(&name), error);
     // The lock says that a process prepares it; a file of this name without a lock is waste.
     file.try_lock().map_err(failed)?;
-    if zeroed {
-        let zeroes = vec![0; ZERO_BYTES.min(bytes) as usize];
-        let mut at = 0;
-        while at < bytes {
-            if stop() {
-                let _ = storage.remove(&name);
-                return Ok(None);
-            }
-            let chunk = &zeroes[..(bytes - at).min(zeroes.len() as u64) as usize];
-            if let Err(error) = write_all_at(&*file, chunk, at) {
-                let _ = storage.remove(&name);
-                return Err(failed(error));
-            }
-            at += chunk.len() as u64;
-        }
-    } else if let Err(error) = file.set_len(bytes) {
+    let filled = match zeroes {
+        Zeroes::No => file.set_len(bytes).map(|()| true),
+        Zeroes::Now => fill(&*file, bytes, ZERO_BYTES, &|| false),
+        Zeroes::Beside(stop) => fill(&*file, bytes, ZERO_BYTES_BESIDE, &|| {
+            file.begin_next_sync();
+            stop()
+        }),
+    };
+    if !matches!(filled, Ok(true)) {
         let _ = storage.remove(&name);
-        return Err(failed(error));
+    }
+    if !filled.map_err(failed)? {
+        return Ok(None);
     }
     Ok(Some(Spare { file, name, bytes }))
+}
+
+/// Fills a file with zeroes, some bytes at a time, and asks before each whether to stop; returns whether all of it is filled.
+fn fill(file: &dyn StorageFile, bytes: u64, part: usize, stop: &dyn Fn() -> bool) -> io::Result<bool> {
+    let zeroes = vec![0; part];
+    let mut at = 0;
+    while at < bytes {
+        if stop() {
+            return Ok(false);
+        }
+        let chunk = &zeroes[..(bytes - at).min(part as u64) as usize];
+        write_all_at(file, chunk, at)?;
+        at += chunk.len() as u64;
+    }
+    Ok(true)
 }
 
 /// Returns the size of segment `number` that must hold `row_bytes` of refs and a frame of `frame_bytes`.

@@ -564,7 +564,7 @@ fn a_prepared_segment_that_somebody_removed_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small());
     commit(&backend, 0, Durability::Synced).unwrap();
-    let spare = spare::make_spare(&backend.shared.storage, 8192, true, &|| false).unwrap().unwrap();
+    let spare = spare::make_spare(&backend.shared.storage, 8192, &spare::Zeroes::Now).unwrap().unwrap();
     backend.shared.storage.remove(&spare.name).unwrap();
     backend.shared.background.put_spare(spare);
     for number in 1..60 {

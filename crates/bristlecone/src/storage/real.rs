@@ -236,6 +236,17 @@ const LIST_READS: usize = 8;
 #[derive(Debug)]
 struct RealFile(File);
 
+impl RealFile {
+    /// Asks the system to write what is not durable, and waits for what the flags say.
+    #[cfg(target_os = "linux")]
+    fn sync_range(&self, flags: libc::c_uint) {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the call takes numbers alone and the file is open. Zeroes: all of it. An error shows again at the sync
+        // that follows.
+        _ = unsafe { libc::sync_file_range(self.0.as_raw_fd(), 0, 0, flags) };
+    }
+}
+
 impl StorageFile for RealFile {
     #[inline]
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -267,12 +278,12 @@ impl StorageFile for RealFile {
 
     fn begin_sync(&self) {
         #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsRawFd;
-            // SAFETY: the call takes numbers alone and the file is open. Zeroes: all of it. An error shows again at the
-            // sync that follows.
-            _ = unsafe { libc::sync_file_range(self.0.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-        }
+        self.sync_range(libc::SYNC_FILE_RANGE_WRITE);
+    }
+
+    fn begin_next_sync(&self) {
+        #[cfg(target_os = "linux")]
+        self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE);
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {

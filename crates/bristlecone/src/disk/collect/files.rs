@@ -13,6 +13,7 @@ use crate::{
         state::{ColdMarks, ColdSegment},
         view::DiskView,
     },
+    sync::atomic::Ordering::*,
 };
 
 /// New files, which go again unless a state names them.
@@ -52,7 +53,9 @@ impl<'a> NewFiles<'a> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let writer = ColdWriter::new(&self.view.storage, self.view.header.salt, self.next_number)?;
+                let (storage, salt) = (&self.view.storage, self.view.header.salt);
+                let beside_syncs = self.view.state.sync.wanted.load(Relaxed);
+                let writer = ColdWriter::new(storage, salt, self.next_number, beside_syncs)?;
                 self.next_number += 1;
                 none.insert(writer)
             }

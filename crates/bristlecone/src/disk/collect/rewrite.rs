@@ -29,6 +29,8 @@ use crate::{
     },
 };
 
+/// A share of this of what is live, and a segment of the log at least, is rewritten at a time.
+const STEP_SHARE: u64 = 8;
 /// A segment joins those that are put together unless it is longer than so many times what they have so far.
 const JOINED_TIMES: u64 = 4;
 /// So many small segments are put together at least where nobody asked for it.
@@ -132,6 +134,12 @@ fn next_step(state: &StoreState, limits: &SweepLimits, bytes_max: u64, room: u64
     if joined.len() >= enough { joined } else { Vec::new() }
 }
 
+/// Returns how much is rewritten at a time of a store with so much in cold segments, where a segment of the log and a cold one are
+/// so long: until a step is done, what it copies is there twice.
+fn step_bytes(live: u64, segment: u64, cold_max: u64) -> u64 {
+    (live / STEP_SHARE).max(segment).min(cold_max)
+}
+
 impl DiskState {
     /// Returns how long a cold segment becomes at most, unless one record is longer.
     pub(super) fn cold_bytes_max(&self) -> u64 {
@@ -144,7 +152,9 @@ impl DiskState {
         pace.begin(SweepStep::Copy);
         loop {
             let room = self.storage.free_bytes().ok().flatten().unwrap_or(u64::MAX);
-            let step = next_step(&self.table().state, limits, self.cold_bytes_max(), room);
+            let state = &self.table().state;
+            let bytes_max = step_bytes(state.live_bytes(), self.header.segment_bytes, self.cold_bytes_max());
+            let step = next_step(state, limits, bytes_max, room);
             if step.is_empty() || limits.if_due && !self.readers_let_go(roots, pace)? {
                 return Ok(());
             }
@@ -343,6 +353,14 @@ mod tests {
 
     fn chosen(segments: &[(u64, u64)], limits: &SweepLimits, room: u64) -> Vec<u32> {
         next_step(&state(segments), limits, 1000, room).iter().map(|cold| cold.number - COLD - 1).collect()
+    }
+
+    #[test]
+    fn a_step_takes_a_share_of_what_is_live_a_segment_at_least_and_a_cold_one_at_most() {
+        let step = |live| step_bytes(live, 32 << 20, 256 << 20);
+        assert_eq!([0, 122 << 20, 1 << 30, 1 << 40].map(step), [32 << 20, 32 << 20, 128 << 20, 256 << 20]);
+        // Cold segments may be chosen shorter than those of the log.
+        assert_eq!(step_bytes(1 << 30, 32 << 20, 1 << 20), 1 << 20);
     }
 
     #[test]
