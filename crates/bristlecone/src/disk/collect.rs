@@ -36,7 +36,7 @@ use std::{cell::RefCell, io};
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 pub(super) use self::settled::SettledOids;
-use self::{files::NewFiles, pace::Pace, recent::RecentOids};
+use self::{files::NewFiles, pace::Pace, recent::RecentOids, settled::places};
 use super::{
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
     filters::Run,
@@ -121,7 +121,8 @@ impl DiskState {
         }
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
-        collection.settled = self.take_settled(table.state.epoch, !partial);
+        collection.settled = self.take_settled(&table.state, !partial);
+        collection.remember(places(table.state.live_objects()));
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(&*snapshot, limits)?;
@@ -156,12 +157,12 @@ impl DiskState {
     }
 
     /// Takes what the last collection remembered, if nothing has changed the store's state since.
-    fn take_settled(&self, epoch: u64, whole: bool) -> SettledOids {
+    fn take_settled(&self, state: &StoreState, whole: bool) -> SettledOids {
         let (known, mut settled) = std::mem::take(&mut *lock(&self.settled));
-        if known != epoch {
+        if known != state.epoch {
             settled = SettledOids::default();
         }
-        settled.begin(whole);
+        settled.begin(whole, state.live_objects());
         settled
     }
 
@@ -378,6 +379,8 @@ struct Collection<'a, 'r> {
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: RecentOids,
+    // How many ids are remembered at a time.
+    places: usize,
     // What is known to lie in cold segments and to stay.
     settled: SettledOids,
     // Where other objects are that were found by their ids.
@@ -427,6 +430,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             partial,
             followed: start,
             followed_oids: RecentOids::default(),
+            places: 0,
             settled: SettledOids::default(),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
@@ -442,6 +446,12 @@ impl<'a, 'r> Collection<'a, 'r> {
             held: Vec::new(),
             pace: Pace::new(u64::MAX),
         })
+    }
+
+    /// Sets how many ids are remembered at a time that were gone through.
+    fn remember(&mut self, places: usize) {
+        self.places = places;
+        self.followed_oids = RecentOids::with_places(places);
     }
 
     /// Whether a location lies in a cold segment.

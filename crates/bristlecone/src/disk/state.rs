@@ -192,6 +192,11 @@ impl StoreState {
         self.cold.iter().map(|cold| self.live_of(cold).1).sum()
     }
 
+    /// Returns how many objects of cold segments are live.
+    pub(super) fn live_objects(&self) -> u64 {
+        self.cold.iter().map(|cold| self.live_of(cold).0).sum()
+    }
+
     /// Returns the limit of snapshots as of now, if there is one.
     pub(super) fn snapshot_limit(&self) -> Option<SnapshotLimit> {
         let retention: Retention = self.retention.parse().ok()?;

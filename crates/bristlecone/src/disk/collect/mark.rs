@@ -87,7 +87,7 @@ impl Collection<'_, '_> {
     fn reached_by_cut(&mut self, wanted: bool) -> Result<LiveSet, Error> {
         let Some(cut) = self.roots.cut.filter(|_| wanted) else { return Ok(LiveSet::default()) };
         let mut reached = self.live.unmarked();
-        let (mut open, mut seen) = (Vec::new(), RecentOids::default());
+        let (mut open, mut seen) = (Vec::new(), RecentOids::with_places(self.places));
         for oid in cut.dropped() {
             open.push(ObjRef::from(*oid));
             while let Some(at) = open.pop() {
@@ -117,7 +117,7 @@ impl Collection<'_, '_> {
         // What is named by an object of a cold segment, and only lies in the log, is not met by way of what is copied.
         let mut open: Vec<(ObjRef, bool)> = roots.into_iter().map(|root| (root, false)).collect();
         // Those that must be found by their ids: what one tree names, many may name.
-        let mut seen = RecentOids::default();
+        let mut seen = RecentOids::with_places(self.places);
         while let Some((wanted, below_cold)) = open.pop() {
             let Some(object) = self.find(&wanted)? else { continue };
             let at = object.location();

@@ -2,22 +2,37 @@
 
 use bristlecone_core::Oid;
 
-/// So many ids that were gone through are remembered at a time.
-const RECENT_OIDS: usize = 1 << 16;
+/// So many ids that were gone through are remembered at a time at least and at most, a power of two: 33 bytes each.
+const RECENT_MIN: usize = 1 << 16;
+const RECENT_MAX: usize = 1 << 18;
 
 /// Ids that were gone through lately: as many as there are places, each in the place that its first digits give. Most of what is
 /// asked for is there, and what is not is gone through again.
-#[derive(Default)]
-pub(super) struct RecentOids(Vec<Option<Oid>>);
+pub(super) struct RecentOids {
+    // None until the first is noted.
+    oids: Vec<Option<Oid>>,
+    places: usize,
+}
+
+impl Default for RecentOids {
+    fn default() -> Self {
+        Self::with_places(RECENT_MIN)
+    }
+}
 
 impl RecentOids {
+    /// Returns one that remembers about so many ids, within its bounds.
+    pub(super) fn with_places(places: usize) -> Self {
+        Self { oids: Vec::new(), places: places.clamp(RECENT_MIN, RECENT_MAX).next_power_of_two() }
+    }
+
     /// Notes an id; returns whether it was not known.
     pub(super) fn note(&mut self, oid: Oid) -> bool {
-        if self.0.is_empty() {
-            self.0.resize(RECENT_OIDS, None);
+        if self.oids.is_empty() {
+            self.oids.resize(self.places, None);
         }
         let digits = oid.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits));
-        let place = &mut self.0[digits as usize % RECENT_OIDS];
+        let place = &mut self.oids[digits as usize % self.places];
         let new = *place != Some(oid);
         *place = Some(oid);
         new
@@ -37,7 +52,7 @@ mod tests {
     #[test]
     fn an_id_is_known_until_another_takes_its_place() {
         let mut recent = RecentOids::default();
-        let last = RECENT_OIDS as u32 - 1;
+        let last = RECENT_MIN as u32 - 1;
         for (place, rest) in [(0, 1), (last, 1), (7, 1), (7, 2), (7 + last + 1, 2)] {
             assert!(recent.note(oid(place, rest)), "{place} {rest}");
             assert!(!recent.note(oid(place, rest)), "{place} {rest}");
@@ -55,7 +70,7 @@ mod tests {
         let (mut random, mut repeated) = (1_u64, 0);
         for _ in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let oid = oid((random >> 40) as u32 % (3 * RECENT_OIDS as u32), (random >> 33) as u8 % 2);
+            let oid = oid((random >> 40) as u32 % (3 * RECENT_MIN as u32), (random >> 33) as u8 % 2);
             let known = !recent.note(oid);
             assert!(!known || noted.contains(&oid));
             noted.insert(oid);

@@ -2,8 +2,9 @@
 
 use bristlecone_core::{Location, Oid};
 
-/// Of so many objects that is remembered at a time, at most: 48 bytes each.
-const SETTLED_MAX: usize = 1 << 17;
+/// Of so many objects that is remembered at least and at most, a power of two: 48 bytes each.
+const SETTLED_MIN: u64 = 1 << 16;
+const SETTLED_MAX: u64 = 1 << 20;
 
 /// Objects of cold segments that are live, as far as it is remembered, and where they are.
 ///
@@ -14,7 +15,7 @@ const SETTLED_MAX: usize = 1 << 17;
 /// that were. A later collection in part leaves cold segments with all that is live in them, so that it may rely on this as well.
 #[derive(Debug, Default)]
 pub(in crate::disk) struct SettledOids {
-    // Each in one of the two places that its first digits give. Empty until the first is noted.
+    // Each in one of the two places that its first digits give: a power of two of them, none until a collection begins.
     places: Vec<Option<Settled>>,
     // What was noted earlier than this round may be dead.
     since: u32,
@@ -29,8 +30,8 @@ struct Settled {
 }
 
 impl SettledOids {
-    /// Begins a collection; one of the `whole` finds anew what is live.
-    pub(super) fn begin(&mut self, whole: bool) {
+    /// Begins a collection of a store that has about so many live objects; one of the `whole` finds anew what is live.
+    pub(super) fn begin(&mut self, whole: bool, objects: u64) {
         self.round = match self.round.checked_add(1) {
             Some(round) => round,
             None => {
@@ -41,29 +42,36 @@ impl SettledOids {
         if whole {
             self.since = self.round;
         }
+        let wanted = places(objects);
+        // One that is twice as large as need be stays.
+        if !(wanted..=2 * wanted).contains(&self.places.len()) {
+            let known = std::mem::replace(&mut self.places, vec![None; wanted]);
+            known.into_iter().flatten().for_each(|known| self.put(known));
+        }
     }
 
-    fn slots(oid: &Oid) -> [usize; 2] {
+    fn slots(&self, oid: &Oid) -> [usize; 2] {
         let digits = oid.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits));
-        let first = digits as usize % SETTLED_MAX;
+        let first = digits as usize & self.places.len().wrapping_sub(1);
         [first, first ^ 1]
     }
 
     fn find(&self, oid: &Oid) -> Option<&Settled> {
-        Self::slots(oid).iter().find_map(|&slot| self.places.get(slot)?.as_ref().filter(|known| known.oid == *oid))
+        self.slots(oid).iter().find_map(|&slot| self.places.get(slot)?.as_ref().filter(|known| known.oid == *oid))
     }
 
     /// Notes that an object lies in a cold segment and stays there, with all below it.
     pub(super) fn note(&mut self, oid: Oid, at: Location) {
-        if self.places.is_empty() {
-            self.places.resize(SETTLED_MAX, None);
-        }
-        let slots = Self::slots(&oid);
-        let same = slots.iter().find(|&&slot| self.places[slot].is_some_and(|known| known.oid == oid));
+        self.put(Settled { oid, round: self.round, at });
+    }
+
+    fn put(&mut self, settled: Settled) {
+        let slots = self.slots(&settled.oid).map(|slot| (slot, self.places.get(slot).copied().flatten()));
+        let same = slots.iter().find(|(_, known)| known.is_some_and(|known| known.oid == settled.oid));
         // Otherwise one that is free, or the one that was noted longer ago.
-        let oldest = || slots.into_iter().min_by_key(|&slot| self.places[slot].map_or(0, |known| known.round));
-        if let Some(slot) = same.copied().or_else(oldest) {
-            self.places[slot] = Some(Settled { oid, round: self.round, at });
+        let oldest = || slots.iter().min_by_key(|(_, known)| known.map_or(0, |known| known.round));
+        if let Some(place) = same.or_else(oldest).and_then(|&(slot, _)| self.places.get_mut(slot)) {
+            *place = Some(settled);
         }
     }
 
@@ -76,6 +84,11 @@ impl SettledOids {
     pub(super) fn place(&self, oid: &Oid) -> Option<Location> {
         self.find(oid).map(|known| known.at)
     }
+}
+
+/// Returns how many places there are to be for so many objects: twice as many, so that few take the place of others.
+pub(super) fn places(objects: u64) -> usize {
+    (2 * objects.clamp(SETTLED_MIN / 2, SETTLED_MAX / 2)).next_power_of_two() as usize
 }
 
 #[cfg(test)]
@@ -92,13 +105,13 @@ mod tests {
     fn what_was_noted_stays_until_a_collection_of_the_whole() {
         let mut settled = SettledOids::default();
         assert!(!settled.has(&oid(0, 0)) && settled.place(&oid(0, 0)).is_none());
-        settled.begin(true);
+        settled.begin(true, 0);
         settled.note(oid(7, 1), Location(70));
         assert!(settled.has(&oid(7, 1)) && !settled.has(&oid(7, 2)));
-        settled.begin(false);
+        settled.begin(false, 0);
         settled.note(oid(6, 3), Location(60));
         assert!(settled.has(&oid(7, 1)) && settled.has(&oid(6, 3)));
-        settled.begin(true);
+        settled.begin(true, 0);
         // It is no longer known to be live, only where it was.
         assert!(!settled.has(&oid(7, 1)) && settled.place(&oid(7, 1)) == Some(Location(70)));
         settled.note(oid(7, 1), Location(71));
@@ -109,7 +122,7 @@ mod tests {
     fn two_of_the_same_digits_are_known_and_a_third_takes_the_place_of_the_oldest() {
         let mut settled = SettledOids::default();
         for rest in 1..=3 {
-            settled.begin(rest == 1);
+            settled.begin(rest == 1, 0);
             settled.note(oid(9, rest), Location(rest.into()));
             settled.note(oid(9, rest), Location(rest.into()));
         }
@@ -120,12 +133,32 @@ mod tests {
     #[test]
     fn rounds_begin_anew_when_there_are_no_more() {
         let mut settled = SettledOids { round: u32::MAX - 1, since: 1, ..SettledOids::default() };
-        settled.begin(false);
+        settled.begin(false, 0);
         settled.note(oid(1, 1), Location(1));
         assert!(settled.has(&oid(1, 1)));
-        settled.begin(false);
+        settled.begin(false, 0);
         assert!(!settled.has(&oid(1, 1)) && settled.place(&oid(1, 1)).is_none());
         settled.note(oid(1, 1), Location(1));
         assert!(settled.has(&oid(1, 1)));
+    }
+
+    #[test]
+    fn there_is_room_for_twice_what_is_live_and_what_is_known_stays_when_that_changes() {
+        assert_eq!([0, 32_768, 32_769, 163_000, 1 << 40].map(places), [65_536, 65_536, 131_072, 524_288, 1 << 20]);
+        let mut settled = SettledOids::default();
+        settled.begin(true, 0);
+        (0..1000).for_each(|slot| settled.note(oid(slot, 1), Location(slot.into())));
+        for objects in [1 << 18, 0] {
+            settled.begin(false, objects);
+            assert_eq!(settled.places.len(), places(objects));
+            assert!(
+                (0..1000)
+                    .all(|slot| settled.has(&oid(slot, 1))
+                        && settled.place(&oid(slot, 1)) == Some(Location(slot.into())))
+            );
+        }
+        // What is dead by then stays so.
+        settled.begin(true, 1 << 18);
+        assert!((0..1000).all(|slot| !settled.has(&oid(slot, 1))));
     }
 }
