@@ -23,6 +23,7 @@
 //! segment are live, there or in any other cold one. A collection keeps that so: it looks for the children of what it copies only
 //! in what is emptied and in cold segments.
 
+mod announce;
 mod copy;
 mod files;
 mod mark;
@@ -40,7 +41,6 @@ use self::{files::NewFiles, pace::Pace, recent::RecentOids, settled::places};
 use super::{
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
     filters::Run,
-    frame::{self, FrameKind, put_state, take_refs},
     live::{LIVE_WORD_BYTES, LiveSet},
     lock::DiskLock,
     log::{DiskState, LogWriter},
@@ -49,9 +49,8 @@ use super::{
     refs::table_number,
     roll::now_seconds,
     sealed::Form,
-    segment::{COLD, Segment},
-    spare::RESERVED_BYTES,
-    state::{StateRef, StoreState, state_epoch},
+    segment::COLD,
+    state::{StoreState, state_epoch},
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -64,11 +63,6 @@ use crate::{
     sync::{Arc, atomic::Ordering::*, lock},
 };
 
-/// How often a state is made without the store's lock, before that is done with it.
-const ROUNDS_MAX: usize = 8;
-/// How often what was appended meanwhile is gone through before the store's lock is taken, and how little of it is left to that.
-const PASSES_MAX: usize = 16;
-const LEFT_BYTES: u64 = 512 << 10;
 /// Of so many objects that were found by their ids it is remembered where they are.
 const MOVED_MAX: usize = 1 << 18;
 /// Bytes that the copy of an object takes beside its record: in the index of its segment.
@@ -138,7 +132,7 @@ impl DiskState {
             self.announce(&mut collection)?;
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }
-        let settled = std::mem::take(&mut collection.settled);
+        let mut settled = std::mem::take(&mut collection.settled);
         let mut pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
         pace.hurry(false);
         drop(collection);
@@ -150,7 +144,7 @@ impl DiskState {
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
             self.remove_emptied()?;
         }
-        self.rewrite(roots, limits, &mut pace)?;
+        self.rewrite(roots, limits, &mut pace, &mut settled)?;
         // What is live of cold segments is now what this collection found so.
         *lock(&self.settled) = (self.tables.epoch(), settled);
         Ok(swept)
@@ -208,99 +202,6 @@ impl DiskState {
             }
         }
         Ok(false)
-    }
-
-    /// Makes what was copied the state of the store.
-    fn announce(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
-        let mut end = None;
-        for round in 0.. {
-            self.go_through(collection)?;
-            collection.files.finish_segment()?;
-            let mut state = collection.state()?;
-            self.write_state(&mut state)?;
-            let last = round >= ROUNDS_MAX;
-            // What came while that was written.
-            self.go_through(collection)?;
-            if collection.has_more() && !last {
-                continue;
-            }
-            // Commits wait for the store's lock.
-            collection.pace.hurry(true);
-            self.locked(|log| {
-                if self.tables.epoch() + 1 != state.epoch {
-                    return Err(Error::Usage { reason: "another collection came between" });
-                }
-                collection.follow(log.tail.location())?;
-                if collection.has_more() {
-                    if !last {
-                        return Ok(());
-                    }
-                    collection.files.finish_segment()?;
-                    state = collection.state()?;
-                    self.write_state(&mut state)?;
-                }
-                let rows = collection.moved_refs();
-                self.name_state(log, state.reference(), &rows, &mut collection.files.announced)?;
-                end = Some(log.tail.location());
-                Ok(())
-            })?;
-            if let Some(end) = end {
-                return self.sync_to(end);
-            }
-            collection.pace.hurry(false);
-        }
-        Ok(())
-    }
-
-    /// Goes through what was appended meanwhile, and through what was appended during that, until little is left: commits go on.
-    fn go_through(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
-        let mut before = u64::MAX;
-        for _ in 0..PASSES_MAX {
-            let bytes = collection.follow(self.published.end())?;
-            // Where appends are as fast as this, it is of no use to go on.
-            if bytes <= LEFT_BYTES || bytes >= before / 4 * 3 {
-                break;
-            }
-            before = bytes;
-        }
-        Ok(())
-    }
-
-    /// Appends the frame that names a state, and goes on by it; `announced`: whether there may be such a frame. The caller holds the
-    /// store's lock.
-    fn name_state(&self, log: &mut LogWriter, named: StateRef, rows: &[u8], announced: &mut bool) -> Result<(), Error> {
-        self.state_segment(log, &put_state(named, rows))?;
-        *announced = true;
-        let result = self.write_named(log, named, rows);
-        // Where the frame was not written, zeroes are in its place, and a sync says so; or else nothing is written any more.
-        *announced = result.is_ok() || log.named.is_some() || self.poison.check().is_err();
-        result
-    }
-
-    /// Returns the segment in which a frame that names a state has room: begins one if need be.
-    fn state_segment(&self, log: &mut LogWriter, payload: &[u8]) -> Result<Arc<Segment>, Error> {
-        let bytes = frame::EMPTY_BYTES + payload.len() as u64;
-        let segment = self.tail_segment(&log.tail)?;
-        if log.tail.next == 0 && log.tail.end + bytes + RESERVED_BYTES <= segment.bytes {
-            return Ok(segment);
-        }
-        self.roll(log, bytes)?;
-        self.tail_segment(&log.tail)
-    }
-
-    /// Appends the frame that names a state, and goes on by it. The caller holds the store's lock.
-    pub(super) fn write_named(&self, log: &mut LogWriter, named: StateRef, rows: &[u8]) -> Result<(), Error> {
-        let payload = put_state(named, rows);
-        let segment = self.state_segment(log, &payload)?;
-        let (bytes, after) = self.small_frame(&log.tail, FrameKind::State, &payload, self.sync.durable_end());
-        self.write_frame(&segment, &bytes, log.tail.end)?;
-        log.tail = after;
-        log.appended = true;
-        log.named = Some(named);
-        self.named_at.store(after.location(), Release);
-        let rows = take_refs(rows).unwrap_or_default();
-        self.publish_with(&after, |refs| rows.into_iter().for_each(|(name, target)| _ = refs.put(&name, target)));
-        self.follow_state(log)
     }
 
     /// Removes the files of segments that collections emptied, once the newest state is durable and as far as no process reads

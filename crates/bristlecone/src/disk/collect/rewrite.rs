@@ -13,7 +13,7 @@ use std::{
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{COPIED_BYTES, files::NewFiles, pace::Pace};
+use super::{COPIED_BYTES, SettledOids, files::NewFiles, pace::Pace};
 use crate::{
     Error,
     backend::{RefTarget, Roots, SweepLimits, SweepStep},
@@ -27,10 +27,13 @@ use crate::{
         state::{ColdSegment, StoreState},
         view::DiskView,
     },
+    sync::atomic::Ordering::*,
 };
 
 /// A share of this of what is live, and a segment of the log at least, is rewritten at a time.
 const STEP_SHARE: u64 = 8;
+/// So many steps are done at a time while another collection is due.
+const STEPS_IN_TURN: usize = 2;
 /// A segment joins those that are put together unless it is longer than so many times what they have so far.
 const JOINED_TIMES: u64 = 4;
 /// So many small segments are put together at least where nobody asked for it.
@@ -147,10 +150,20 @@ impl DiskState {
     }
 
     /// Rewrites cold segments with more garbage than limits leave. The caller holds the lock of the collector.
-    pub(super) fn rewrite(&self, roots: &Roots<'_>, limits: &SweepLimits, pace: &mut Pace) -> Result<(), Error> {
+    pub(super) fn rewrite(
+        &self,
+        roots: &Roots<'_>,
+        limits: &SweepLimits,
+        pace: &mut Pace,
+        settled: &mut SettledOids,
+    ) -> Result<(), Error> {
         let mut moved = MovedObjects::default();
         pace.begin(SweepStep::Copy);
-        loop {
+        for done in 0.. {
+            // What is left is for the collection after the one that is due.
+            if limits.if_due && done >= STEPS_IN_TURN && self.published.end() >= self.due_at.load(Relaxed) {
+                return Ok(());
+            }
             let room = self.storage.free_bytes().ok().flatten().unwrap_or(u64::MAX);
             let state = &self.table().state;
             let bytes_max = step_bytes(state.live_bytes(), self.header.segment_bytes, self.cold_bytes_max());
@@ -159,9 +172,10 @@ impl DiskState {
                 return Ok(());
             }
             roots.tell(pace.status())?;
-            self.rewrite_step(step, roots, pace, &mut moved)?;
+            self.rewrite_step(step, roots, pace, (&mut moved, settled))?;
             self.remove_emptied()?;
         }
+        Ok(())
     }
 
     /// Waits a little for readers of what was emptied; returns whether what they keep is less than a cold segment.
@@ -184,7 +198,7 @@ impl DiskState {
         mut step: Vec<ColdSegment>,
         roots: &Roots<'_>,
         pace: &mut Pace,
-        moved: &mut MovedObjects,
+        (moved, settled): (&mut MovedObjects, &mut SettledOids),
     ) -> Result<(), Error> {
         let table = self.table();
         let view = self.view(&table);
@@ -193,7 +207,7 @@ impl DiskState {
         self.check_free(bytes + COPIED_BYTES * records, || 0)?;
         // Children come before their parents, mostly.
         step.sort_unstable_by_key(|cold| cold.number);
-        let mut rewrite = Rewrite { view, roots, pace, files: NewFiles::new(view)?, moved };
+        let mut rewrite = Rewrite { view, roots, pace, files: NewFiles::new(view)?, moved, settled };
         step.iter().try_for_each(|cold| rewrite.segment(cold))?;
         rewrite.files.finish_segment()?;
         let mut state = rewrite.state(&step);
@@ -219,6 +233,7 @@ struct Rewrite<'a, 's> {
     pace: &'s mut Pace,
     files: NewFiles<'a>,
     moved: &'s mut MovedObjects,
+    settled: &'s mut SettledOids,
 }
 
 impl Rewrite<'_, '_> {
@@ -252,6 +267,7 @@ impl Rewrite<'_, '_> {
                 let places = self.places(&oid, &object)?;
                 let place = self.files.put(&oid, &bytes, &places)?;
                 self.moved.put(at, place);
+                self.settled.moved(&oid, place);
                 copied += 1;
                 self.pace.spend(self.roots, span)?;
             }

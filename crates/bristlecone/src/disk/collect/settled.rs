@@ -65,6 +65,17 @@ impl SettledOids {
         self.put(Settled { oid, round: self.round, at });
     }
 
+    /// Notes where an object is from now on, if it is remembered.
+    pub(super) fn moved(&mut self, oid: &Oid, at: Location) {
+        for slot in self.slots(oid) {
+            if let Some(Some(known)) = self.places.get_mut(slot)
+                && known.oid == *oid
+            {
+                known.at = at;
+            }
+        }
+    }
+
     fn put(&mut self, settled: Settled) {
         let slots = self.slots(&settled.oid).map(|slot| (slot, self.places.get(slot).copied().flatten()));
         let same = slots.iter().find(|(_, known)| known.is_some_and(|known| known.oid == settled.oid));
@@ -116,6 +127,12 @@ mod tests {
         assert!(!settled.has(&oid(7, 1)) && settled.place(&oid(7, 1)) == Some(Location(70)));
         settled.note(oid(7, 1), Location(71));
         assert!(settled.has(&oid(7, 1)) && settled.place(&oid(7, 1)) == Some(Location(71)));
+        settled.moved(&oid(7, 1), Location(72));
+        settled.moved(&oid(7, 2), Location(73));
+        assert_eq!([1, 2].map(|rest| settled.place(&oid(7, rest))), [Some(Location(72)), None]);
+        settled.begin(true, 0);
+        settled.moved(&oid(7, 1), Location(74));
+        assert!(!settled.has(&oid(7, 1)), "what moved is no more known to be live than before");
     }
 
     #[test]
