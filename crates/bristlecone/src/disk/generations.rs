@@ -36,6 +36,12 @@ impl Generations {
         read_lock(&self.current).clone()
     }
 
+    /// Looks at the table of the store's state, which cannot change meanwhile: for a short look that is made very often.
+    #[inline]
+    pub(super) fn with_current<T>(&self, look: impl FnOnce(&SegmentTable) -> T) -> T {
+        look(&read_lock(&self.current))
+    }
+
     /// Returns the number of the state of the current table.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {

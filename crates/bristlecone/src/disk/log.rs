@@ -327,10 +327,12 @@ impl DiskState {
             return Ok(true);
         }
         let end = self.published.end();
-        match self.current_segment((end >> 32) as u32)? {
-            Some(segment) => self.shows_bytes(&segment, end & 0xffff_ffff),
-            None => Ok(true),
+        let (number, offset) = ((end >> 32) as u32, end & 0xffff_ffff);
+        let shown = |segment: &Arc<Segment>| self.shows_bytes(segment, offset);
+        if let Some(shown) = self.tables.with_current(|table| table.get(number).map(shown)) {
+            return shown;
         }
+        self.current_segment(number)?.as_ref().map_or(Ok(true), shown)
     }
 
     /// Whether the first byte of a frame shows at `offset`.
