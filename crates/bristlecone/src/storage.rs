@@ -215,8 +215,13 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 
     /// As [`StorageFile::begin_sync`], but waits until what was begun before has been written: for a caller that writes much,
     /// part by part, while others sync. Their syncs wait for one part at most.
-    fn begin_next_sync(&self) {
+    ///
+    /// # Errors
+    /// Of a write that failed: the system tells this file of it once, so that a later sync of it may succeed. What was written
+    /// since the last success is then lost for good, as after a failed [`StorageFile::sync_data`].
+    fn begin_next_sync(&self) -> io::Result<()> {
         self.begin_sync();
+        Ok(())
     }
 
     /// Makes durable everything in the file system of this file, names included, and returns whether there is such a call:

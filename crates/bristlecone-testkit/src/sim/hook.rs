@@ -147,8 +147,8 @@ impl StorageFile for HookedFile {
         self.tell("begin_sync").begin_sync();
     }
 
-    fn begin_next_sync(&self) {
-        self.tell("begin_sync").begin_next_sync();
+    fn begin_next_sync(&self) -> io::Result<()> {
+        self.tell("begin_next_sync").begin_next_sync()
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {

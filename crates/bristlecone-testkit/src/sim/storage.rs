@@ -11,7 +11,9 @@ use std::{
 
 use bristlecone::storage::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
 
-use super::{CallKind, Fault, SimStorage, maps::Twin, names::NameNode, names::folder, state::SimState};
+use super::{
+    CallKind, Fault, SimStorage, file::FileState, maps::Twin, names::NameNode, names::folder, state::SimState,
+};
 
 impl SimStorage {
     /// Runs a numbered call on names.
@@ -158,6 +160,29 @@ impl SimFile {
     }
 }
 
+impl SimFile {
+    /// Does what a sync does where no fault comes, and tells of failures.
+    fn sync_as(&self, done: impl FnOnce(&mut FileState)) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        let fault = state.enter(self.storage.process, CallKind::Sync, &self.name, 0, 0)?;
+        let mut error = fault.and_then(Fault::error);
+        if error.is_some() {
+            let mut rng = state.rng();
+            state.disk.file_mut(self.id).fail_sync(|| rng.chance(1, 2));
+            *state.sync_failures.entry(self.id).or_default() += 1;
+        } else {
+            done(state.disk.file_mut(self.id));
+        }
+        // As on Linux, every handle that was open at a failure reports it once.
+        let failures = state.sync_failures.get(&self.id).copied().unwrap_or(0);
+        if self.seen.swap(failures, Relaxed) < failures {
+            error = error.or_else(|| Fault::Io.error());
+        }
+        state.leave(self.storage.process);
+        error.map_or(Ok(()), Err)
+    }
+}
+
 impl StorageFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.storage.lock();
@@ -222,23 +247,12 @@ impl StorageFile for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.storage.lock();
-        let fault = state.enter(self.storage.process, CallKind::Sync, &self.name, 0, 0)?;
-        let mut error = fault.and_then(Fault::error);
-        if error.is_some() {
-            let mut rng = state.rng();
-            state.disk.file_mut(self.id).fail_sync(|| rng.chance(1, 2));
-            *state.sync_failures.entry(self.id).or_default() += 1;
-        } else {
-            state.disk.file_mut(self.id).sync();
-        }
-        // As on Linux, every handle that was open at a failure reports it once.
-        let failures = state.sync_failures.get(&self.id).copied().unwrap_or(0);
-        if self.seen.swap(failures, Relaxed) < failures {
-            error = error.or_else(|| Fault::Io.error());
-        }
-        state.leave(self.storage.process);
-        error.map_or(Ok(()), Err)
+        self.sync_as(|file| file.sync())
+    }
+
+    /// Promises nothing where it succeeds; a failure is told here, and the sync that follows says nothing of it.
+    fn begin_next_sync(&self) -> io::Result<()> {
+        self.sync_as(|_| ())
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error,
-    storage::{Storage, StorageFile, write_all_at},
+    storage::{Storage, StorageFile, retry, write_all_at},
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONECLD");
@@ -124,13 +124,13 @@ impl ColdWriter {
 
     fn write_out(&mut self) -> Result<(), Error> {
         self.sum.update(&self.buffer);
-        let written = write_all_at(&*self.file, &self.buffer, self.at);
-        written.map_err(|error| Error::io(self.storage.describe(&self.aside), error))?;
+        let failed = |error| Error::io(self.storage.describe(&self.aside), error);
+        write_all_at(&*self.file, &self.buffer, self.at).map_err(failed)?;
         // What is written now need not be written by the sync at the end, for which other writers' syncs would wait.
         if self.beside_syncs {
-            self.file.begin_next_sync()
+            retry(|| self.file.begin_next_sync()).map_err(failed)?;
         } else {
-            self.file.begin_sync()
+            self.file.begin_sync();
         }
         self.at += self.buffer.len() as u64;
         self.buffer.clear();

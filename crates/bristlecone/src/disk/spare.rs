@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error,
-    storage::{Storage, StorageFile, write_all_at},
+    storage::{Storage, StorageFile, retry, write_all_at},
 };
 
 /// The first segment's size in bytes; each is twice the one before until they are full-grown, so that a small
@@ -56,10 +56,10 @@ pub(super) fn make_spare(storage: &Arc<dyn Storage>, bytes: u64, zeroes: &Zeroes
     file.try_lock().map_err(failed)?;
     let filled = match zeroes {
         Zeroes::No => file.set_len(bytes).map(|()| true),
-        Zeroes::Now => fill(&*file, bytes, ZERO_BYTES, &|| false),
+        Zeroes::Now => fill(&*file, bytes, ZERO_BYTES, &|| Ok(false)),
         Zeroes::Beside(stop) => fill(&*file, bytes, ZERO_BYTES_BESIDE, &|| {
-            file.begin_next_sync();
-            stop()
+            retry(|| file.begin_next_sync())?;
+            Ok(stop())
         }),
     };
     if !matches!(filled, Ok(true)) {
@@ -72,11 +72,11 @@ pub(super) fn make_spare(storage: &Arc<dyn Storage>, bytes: u64, zeroes: &Zeroes
 }
 
 /// Fills a file with zeroes, some bytes at a time, and asks before each whether to stop; returns whether all of it is filled.
-fn fill(file: &dyn StorageFile, bytes: u64, part: usize, stop: &dyn Fn() -> bool) -> io::Result<bool> {
+fn fill(file: &dyn StorageFile, bytes: u64, part: usize, stop: &dyn Fn() -> io::Result<bool>) -> io::Result<bool> {
     let zeroes = vec![0; part];
     let mut at = 0;
     while at < bytes {
-        if stop() {
+        if stop()? {
             return Ok(false);
         }
         let chunk = &zeroes[..(bytes - at).min(part as u64) as usize];

@@ -239,12 +239,18 @@ struct RealFile(File);
 impl RealFile {
     /// Asks the system to write what is not durable, and waits for what the flags say.
     #[cfg(target_os = "linux")]
-    fn sync_range(&self, flags: libc::c_uint) {
+    fn sync_range(&self, flags: libc::c_uint) -> io::Result<()> {
         use std::os::fd::AsRawFd;
-        // SAFETY: the call takes numbers alone and the file is open. Zeroes: all of it. An error shows again at the sync
-        // that follows.
-        _ = unsafe { libc::sync_file_range(self.0.as_raw_fd(), 0, 0, flags) };
+        // SAFETY: the call takes numbers alone and the file is open. Zeroes: all of it.
+        let done = unsafe { libc::sync_file_range(self.0.as_raw_fd(), 0, 0, flags) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+/// Whether a system or a file system lacks the call.
+#[cfg(target_os = "linux")]
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP))
 }
 
 impl StorageFile for RealFile {
@@ -278,12 +284,18 @@ impl StorageFile for RealFile {
 
     fn begin_sync(&self) {
         #[cfg(target_os = "linux")]
-        self.sync_range(libc::SYNC_FILE_RANGE_WRITE);
+        // It waits for nothing, so that an error shows again at the sync that follows.
+        let _ = self.sync_range(libc::SYNC_FILE_RANGE_WRITE);
     }
 
-    fn begin_next_sync(&self) {
+    fn begin_next_sync(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE);
+        match self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE) {
+            // Whoever waits is told of what failed, and the sync that follows is not.
+            Err(error) if !is_unsupported(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
