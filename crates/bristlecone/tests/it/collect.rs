@@ -9,7 +9,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
     storage::{OpenMode, RealStorage, Storage},
 };
-use bristlecone_testkit::sim::{Fault, SimStorage, Times};
+use bristlecone_testkit::sim::{Fault, Policy, SimStorage, Times};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
@@ -58,6 +58,10 @@ fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
 }
 
 fn sweep_by(backend: &DiskBackend, limits: &SweepLimits, between: &dyn Fn()) -> Swept {
+    try_sweep(backend, limits, between).unwrap()
+}
+
+fn try_sweep(backend: &DiskBackend, limits: &SweepLimits, between: &dyn Fn()) -> Result<Swept, Error> {
     let called = Cell::new(false);
     let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
         if !called.replace(true) {
@@ -66,7 +70,7 @@ fn sweep_by(backend: &DiskBackend, limits: &SweepLimits, between: &dyn Fn()) -> 
         children_of(object).into_iter().for_each(|child| each(oid(child)));
         Ok(())
     };
-    backend.sweep(&Roots::new(&[], &children), limits).unwrap()
+    backend.sweep(&Roots::new(&[], &children), limits)
 }
 
 /// Returns the numbers of all that a ref leads to, each of which must be there.
@@ -151,6 +155,35 @@ fn what_was_dropped_since_and_written_again_is_not_taken_for_what_stays() {
             other.append(Batch::new(), &[move_to("below", None)], Durability::None).unwrap();
         }
     });
+}
+
+/// Beside synced commits a collection waits until each part is written; the system tells it of a failure then, and not again.
+#[test]
+fn what_could_not_be_written_beside_synced_commits_is_not_relied_on() {
+    let mut told = 0;
+    for call in 1.. {
+        let (disk, backend) = store(&tiny());
+        let begun = Cell::new(0);
+        let swept = try_sweep(&backend, &SweepLimits::default(), &|| {
+            backend.append(batch(&backend, 8, &[3]), &[move_to("side", Some(8))], Durability::Synced).unwrap();
+            begun.set(disk.calls());
+            disk.fail_at(begun.get() + call, Fault::Io, Times::Once);
+        });
+        let is_over = disk.calls() < begun.get() + call;
+        disk.heal();
+        told += u64::from(swept.is_err());
+        for seed in 0..8 {
+            let after = Arc::new(disk.reboot(seed, Policy::Lost));
+            let backend = DiskBackend::open(after, None, tiny(), false).unwrap();
+            assert_eq!((reached(&backend, "main"), reached(&backend, "side")), (vec![2, 3], vec![2, 3, 8]));
+            backend.check(&mut |damage| panic!("call {call}, seed {seed}: {damage:?}")).unwrap();
+        }
+        if is_over {
+            swept.unwrap();
+            break;
+        }
+    }
+    assert!(told > 5, "{told}");
 }
 
 #[test]
