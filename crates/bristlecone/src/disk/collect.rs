@@ -116,7 +116,6 @@ impl DiskState {
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
         collection.settled = self.take_settled(&table.state, !partial);
-        collection.remember(places(table.state.live_objects()));
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(&*snapshot, limits)?;
@@ -315,7 +314,7 @@ pub(super) struct Held {
 
 impl<'a, 'r> Collection<'a, 'r> {
     fn begin(view: DiskView<'a>, roots: &'r Roots<'r>, cut: u32, start: u64, partial: bool) -> Result<Self, Error> {
-        let mut emptied = Vec::new();
+        let (mut emptied, places) = (Vec::new(), places(view.table.state.live_objects()));
         let goes = |number: &u32| *number < cut || *number >= COLD && !partial;
         for number in view.table.all_numbers().into_iter().filter(goes) {
             let Some(segment) = view.segment(number)? else {
@@ -330,8 +329,8 @@ impl<'a, 'r> Collection<'a, 'r> {
             cut,
             partial,
             followed: start,
-            followed_oids: RecentOids::default(),
-            places: 0,
+            followed_oids: RecentOids::with_places(places),
+            places,
             settled: SettledOids::default(),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
@@ -347,12 +346,6 @@ impl<'a, 'r> Collection<'a, 'r> {
             held: Vec::new(),
             pace: Pace::new(u64::MAX),
         })
-    }
-
-    /// Sets how many ids are remembered at a time that were gone through.
-    fn remember(&mut self, places: usize) {
-        self.places = places;
-        self.followed_oids = RecentOids::with_places(places);
     }
 
     /// Whether a location lies in a cold segment.
