@@ -514,14 +514,16 @@ fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &Dis
         bytes,
         sequence: 1,
         seed: 0,
+        previous_end: 0,
         durable_end: 0,
+        ahead: false,
         ref_bytes: 0,
         check: 0,
         version: header.engine_version,
         state: state::StateRef::FIRST,
         time: if header.engine_version < 2 { 0 } else { roll::now_seconds() },
     };
-    spare::write_head(storage, &spare, &head.encode(&[], header.salt))?;
+    spare::write_head(storage, &spare, &head.encode(&[], header.salt), true)?;
     let name = segment_name(1);
     storage.rename(&spare.name, &name).map_err(|error| Error::io(storage.describe(&name), error))?;
     let _ = spare.file.unlock();

@@ -35,11 +35,12 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     if let Some(accepted) = &repaired.accepted {
         let lost = &accepted.lost;
         out.line(format_args!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
-        match &accepted.kept_in {
-            Some(file) => {
-                out.line(format_args!("{} behind the end are kept in {file}", text::bytes(accepted.bytes)))?
+        match &*accepted.kept_in {
+            [] => out.line("nothing stood behind the end")?,
+            files => {
+                let (bytes, files) = (text::bytes(accepted.bytes), files.join(", "));
+                out.line(format_args!("{bytes} behind the end are kept in {files}"))?;
             }
-            None => out.line("nothing stood behind the end")?,
         }
     }
     if !repaired.header_restored && !repaired.copy_restored && repaired.accepted.is_none() {

@@ -97,8 +97,11 @@ impl DiskState {
                 let reason = "this store is of version 1 of the disk engine, which removes nothing; `cone upgrade` makes it one of version 2";
                 return Err(Error::Usage { reason });
             }
-            if self.holds_records(log)? {
-                self.roll(log, 0)?;
+            // Whoever recovers the store may begin no further back than at the first segment that stays, so all before that is made
+            // durable first.
+            let ahead = self.tail_segment(&log.tail)?.head.is_some_and(|head| head.ahead);
+            if ahead || self.holds_records(log)? {
+                self.roll_durably(log)?;
             }
             begun = Some((log.tail.segment, log.tail.location(), self.published.refs().rows("")));
             Ok(())

@@ -91,10 +91,11 @@ fn newest(slots: &[Option<DurableSlot>]) -> Option<DurableSlot> {
 }
 
 impl DiskState {
-    /// Notes that the log is durable up to its end. The caller holds the store's lock, and has synced it.
+    /// Notes that the log is durable up to a location. The caller has synced it.
     ///
-    /// It is a note: where it cannot be written, nothing is claimed that was not claimed before.
+    /// It is a note: where it cannot be written, or two processes write it at a time, less is claimed.
     pub(super) fn note_end(&self, end: u64, sync: bool) {
+        let _noting = self.sync.noting();
         let noted = || -> io::Result<()> {
             let file = self.storage.open(DURABLE, OpenMode::Write)?;
             let slots = slots(&*file, self.header.salt);

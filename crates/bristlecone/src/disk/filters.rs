@@ -277,7 +277,7 @@ impl DiskView<'_> {
             next.number == one.number + 1
                 && head.is_some_and(|head| {
                     let end = u64::from(one.number) << 32 | one.tie.end;
-                    (head.previous, head.seed, head.durable_end) == (one.number, one.tie.word, end)
+                    (head.previous, head.seed, head.previous_end) == (one.number, one.tie.word, end)
                 })
         })
     }

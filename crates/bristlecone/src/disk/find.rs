@@ -435,7 +435,7 @@ impl<'a> DiskView<'a> {
             return survey.map_err(|error| self.io(&segment.name, error));
         }
         let next = self.next_head(segment.number)?;
-        let end = next.map(|head| head.durable_end & 0xffff_ffff);
+        let end = next.map(|head| head.previous_end & 0xffff_ffff);
         let survey = SegmentSurvey::of_sealed(segment, self.header.salt, end);
         survey.map_err(|error| self.io(&segment.name, error))
     }
@@ -495,7 +495,7 @@ impl<'a> DiskView<'a> {
             return true;
         }
         let next = self.next_head(segment.number).ok().flatten();
-        next.is_some_and(|head| (head.seed, head.durable_end) == (tie.word, segment.location(tie.end)))
+        next.is_some_and(|head| (head.seed, head.previous_end) == (tie.word, segment.location(tie.end)))
     }
 
     /// Returns the head of the segment that goes on from this one, if that is there and sound.
@@ -503,7 +503,7 @@ impl<'a> DiskView<'a> {
         let numbers = self.table.numbers();
         let Some(&next) = numbers.get(numbers.partition_point(|&other| other <= number)) else { return Ok(None) };
         let head = self.segment(next)?.and_then(|segment| segment.head);
-        Ok(head.filter(|head| head.previous == number && head.durable_end >> 32 == u64::from(number)))
+        Ok(head.filter(|head| head.previous == number))
     }
 
     fn index_in_memory(&self, segment: &Segment, entries: &[IndexEntry]) -> Result<SealedIndex, Error> {

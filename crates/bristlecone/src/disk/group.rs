@@ -128,7 +128,7 @@ impl DiskState {
     #[inline]
     fn write_out(&self, end: u64) {
         let durable = self.sync.durable_end();
-        let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { end & 0xffff_ffff };
+        let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { WRITE_OUT_BYTES };
         if since >= WRITE_OUT_BYTES && self.options.background {
             self.background.flusher.ask(FLUSH);
         }

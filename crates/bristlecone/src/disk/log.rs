@@ -353,9 +353,15 @@ impl DiskState {
 
     /// Reads whole frames from the tail on, into the next segments too.
     pub(super) fn catch_up(&self, log: &mut LogWriter) -> Result<(), Error> {
+        // Who only reads may have come before any writer since the power was cut.
+        self.follow(log, self.lock.is_none())
+    }
+
+    /// As [`DiskState::catch_up`]; `torn`: the log ends before a segment of which the power took the head.
+    pub(super) fn follow(&self, log: &mut LogWriter, torn: bool) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
-                if !self.enter_next(log)? && !self.leap(log)? {
+                if !self.enter_next(log, torn)? && !self.leap(log)? {
                     break;
                 }
                 continue;
@@ -429,25 +435,45 @@ impl DiskState {
         self.published.advance_with(tail.location(), tail.next != 0, apply);
     }
 
-    /// Moves from a sealed segment to the next, if that is there.
-    fn enter_next(&self, log: &mut LogWriter) -> Result<bool, Error> {
-        let Some(segment) = self.current_segment(log.tail.next)? else { return Ok(false) };
+    /// Moves from a sealed segment to the next, if that is there; one whose head the power may have taken is not, if `torn`.
+    fn enter_next(&self, log: &mut LogWriter, torn: bool) -> Result<bool, Error> {
+        let table = self.table();
+        let number = log.tail.next;
+        let found = match table.get(number) {
+            Some(segment) => Some(segment.clone()),
+            // Another file takes its place if it turns out to be torn, so it is not kept before it is known to go on.
+            None if table.has(number) => self.segment_file(number)?.map(Arc::new),
+            None => None,
+        };
+        let Some(segment) = found else { return Ok(false) };
         let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
-        let Some(head) = segment.head else { return corrupt("the segment's head is damaged") };
+        let Some(head) = segment.head else {
+            let is_torn = torn && segment.may_be_torn().map_err(|error| self.io(&segment.name, error))?;
+            return if is_torn { Ok(false) } else { corrupt("the segment's head is damaged") };
+        };
         let tail = &log.tail;
         if (head.seed, head.sequence, head.previous) != (tail.chain, tail.sequence, tail.segment) {
             return corrupt("the segment does not go on from the one before");
         }
-        let old = tail.segment;
         let refs = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
         let tabled = refs.and_then(|(_, refs)| self.follow_tables(refs));
+        let name = segment.name.clone();
+        table.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         log.tail = Tail::start(&head);
+        self.sync.note_durable(head.durable_end);
+        self.sync.note_sealed(head.previous_end);
         match tabled {
             Some(tabled) => self.publish_with(&log.tail, |refs| *refs = tabled),
             None => self.publish(&log.tail),
         }
-        self.leave(old, &head);
+        self.leave(&head);
         Ok(true)
+    }
+
+    /// Opens a segment of the log by its name, whether or not it is known.
+    pub(super) fn segment_file(&self, number: u32) -> Result<Option<Segment>, Error> {
+        let opened = Segment::open(&self.access(), number, self.lock.is_some());
+        opened.map_err(|error| self.io(&segment_name(number), error))
     }
 
     /// Goes on in the last segment where another process has removed the one in which this process was: a collection does
@@ -460,27 +486,23 @@ impl DiskState {
             Err(error) => return Err(self.io(&name, error)),
             Ok(_) => return Ok(false),
         }
-        let segment = self.last_segment()?;
-        let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let Some((head, refs)) = head.filter(|(head, _)| head.number > log.tail.segment) else {
+        let start = self.find_start()?;
+        if start.head.number <= log.tail.segment {
             return Err(self.corrupt(&name, 0, "the segment has vanished"));
-        };
-        let refs = self.refs_of(refs)?;
-        self.begin_state(log, &head);
-        log.tail = Tail::start(&head);
-        self.sync.note_durable(log.tail.location());
+        }
+        let refs = self.refs_of(start.refs)?;
+        self.begin_state(log, &start.head);
+        log.tail = Tail::start(&start.head);
+        self.sync.note_durable(start.known);
         self.publish_with(&log.tail, |published| *published = refs);
         Ok(true)
     }
 
-    /// Releases a segment that the log has left: it was durable before the next one appeared.
-    pub(super) fn leave(&self, number: u32, next: &SegmentHead) {
-        self.sync.note_durable(next.durable_end);
+    /// Goes on in the next segment, and releases those before it that are durable.
+    pub(super) fn leave(&self, next: &SegmentHead) {
         self.version.store(next.version, Relaxed);
         self.tables.note(&[next.number]);
-        if let Some(segment) = self.table().get(number) {
-            segment.release();
-        }
+        self.release_durable();
     }
 
     /// Wraps a failure at a file of the store.

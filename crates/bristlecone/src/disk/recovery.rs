@@ -1,11 +1,13 @@
 //! Finding the end of the log when a store is opened, and cutting what a crash left behind it.
 //!
-//! Only the last segment is read: its head holds the refs, its frames move them. Frames before the last
+//! Mostly only the last segment is read: its head holds the refs, its frames move them. If it was begun ahead and nothing in
+//! it says that it was durable, recovery begins in the segment in which what was durable ends. Frames before the last
 //! `durable_end` are known to have been whole on the medium, so of these head and moves are checked, and the
 //! records when they are read. What comes after is checked wholly; the first frame that is not whole ends the
-//! log. If a later frame claims that it was durable, the store is damaged, and says where.
+//! log, and segments behind it are removed. If a later frame or segment claims that it was durable, the store is damaged, and
+//! says where.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use super::{
     StoreHeader,
@@ -13,8 +15,9 @@ use super::{
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
     frame::{self},
     log::{DiskState, LogWriter, Tail},
-    refs::Refs,
+    refs::{HeadRefs, Refs},
     repair::{RecoveryMode, refusal},
+    sealed::Form,
     segment::{Segment, SegmentHead},
     walk::next_frame,
 };
@@ -23,9 +26,26 @@ use crate::{Error, storage::OpenMode, sync::atomic::Ordering::*};
 /// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
 
+/// Where recovery begins.
+pub(super) struct RecoveryStart {
+    pub(super) segment: Arc<Segment>,
+    pub(super) head: SegmentHead,
+    pub(super) refs: HeadRefs,
+    /// A location up to which everything is known to be durable.
+    pub(super) known: u64,
+    /// The last location that something says was durable. It may be beyond the end of the log, which is damaged then.
+    pub(super) claimed: u64,
+}
+
+/// What says that more was durable than the log has.
+pub(super) struct LaterClaim {
+    /// The segment in which that stands.
+    pub(super) segment: u32,
+    pub(super) offset: u64,
+}
+
 impl DiskState {
-    /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
-    /// the store is open for reading only.
+    /// Finds the end of the log and the refs. The caller holds the store's lock unless the store is open for reading only.
     pub(super) fn recover(&self, log: &mut LogWriter, recovery: &mut RecoveryMode) -> Result<(), Error> {
         // Read before the segments are: the log only grows.
         let claimed = claimed_end(&self.storage, self.header.salt);
@@ -33,18 +53,14 @@ impl DiskState {
             // The process that noted that had made the names of that segment and of the header durable.
             self.sync.note_named((claimed >> 32) as u32);
         }
-        let segment = self.last_segment()?;
-        let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let Some((head, refs)) = head else {
-            return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
-        };
-        let start = Tail::start(&head);
-        self.begin_state(log, &head);
-        let durable = self.last_durable(&segment, start, head.durable_end)?;
-        self.sync.note_durable(start.location());
-        let refs = self.refs_of(refs)?;
-        self.replay(log, &segment, start, refs, durable)?;
-        self.follow_state(log)?;
+        let start = self.find_start()?;
+        let durable = start.claimed;
+        self.begin_state(log, &start.head);
+        self.sync.note_durable(start.known);
+        let refs = self.refs_of(start.refs)?;
+        self.replay(log, &start.segment, Tail::start(&start.head), refs, durable)?;
+        // The state of the store is looked at once, at the end: that of the first segment may have given way to a later one.
+        self.follow(log, true)?;
         if self.lock.is_none() {
             self.refuse_damage(log)?;
             self.catch_up(log)?;
@@ -53,8 +69,6 @@ impl DiskState {
             }
             return Ok(());
         }
-        // Others may have gone on to the next segment since the names were listed.
-        self.catch_up(log)?;
         if let RecoveryMode::AcceptEnd(accepted) = recovery {
             *accepted = self.accept_end(log, claimed)?;
             return Ok(());
@@ -95,8 +109,8 @@ impl DiskState {
         ));
     }
 
-    /// Returns the segment with the highest number.
-    pub(super) fn last_segment(&self) -> Result<Arc<Segment>, Error> {
+    /// Returns the numbers of the segments of the log whose files are there, ascending.
+    pub(super) fn listed_segments(&self) -> Result<Vec<u32>, Error> {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let mut numbers = Vec::new();
         for name in &names {
@@ -104,10 +118,71 @@ impl DiskState {
                 numbers.push(number);
             }
         }
-        let last = numbers.iter().copied().max().unwrap_or(0);
-        self.tables.note(&numbers);
-        let missing = || self.corrupt(&segment_name(1), 0, "the store has no segment");
-        self.current_segment(last)?.ok_or_else(missing)
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Returns where recovery begins: in the last segment whose head is sound if all before that is durable, or else in the one in
+    /// which what was durable ends.
+    pub(super) fn find_start(&self) -> Result<RecoveryStart, Error> {
+        let numbers = self.listed_segments()?;
+        let last = self.last_sound(&numbers)?;
+        let Some((number, head, claimed)) = last else {
+            let number = numbers.last().copied().unwrap_or(1);
+            let reason = if numbers.is_empty() { "the store has no segment" } else { "the segment's head is damaged" };
+            return Err(self.corrupt(&segment_name(number), 0, reason));
+        };
+        let durable = if claimed >= head.previous_end { number } else { (claimed >> 32) as u32 };
+        let mut between = numbers.iter().copied().filter(|between| (durable..=number).contains(between));
+        // A collection may be removing the first ones.
+        let mut next = || -> Result<Option<Segment>, Error> {
+            for number in between.by_ref() {
+                if let Some(segment) = self.segment_file(number)? {
+                    return Ok(Some(segment));
+                }
+            }
+            Ok(None)
+        };
+        let vanished = || self.corrupt(&segment_name(number), 0, "the segment has vanished");
+        let mut segment = next()?.ok_or_else(vanished)?;
+        if segment.number == durable
+            && let Some(second) = next()?.filter(|second| second.head.is_some_and(|head| head.previous_end == claimed))
+        {
+            // The first was durable to its end, and a collection may have removed what it names.
+            segment = second;
+        }
+        let sound = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
+        let Some((begin, refs)) = sound else {
+            return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
+        };
+        self.tables.note(&numbers[..numbers.partition_point(|&number| number <= begin.number)]);
+        let start = Tail::start(&begin).location();
+        // The head itself was durable if all before it was before it had its name.
+        let known = if begin.ahead { claimed.min(start) } else { start };
+        let table = self.table();
+        let kept = table.keep(Arc::new(segment)).cloned();
+        let segment = kept.ok_or_else(|| self.corrupt(&segment_name(begin.number), 0, "too many segments"))?;
+        Ok(RecoveryStart { segment, head: begin, refs, known, claimed })
+    }
+
+    /// Returns the last segment whose head is sound, with the last location of which it or a frame in it says that it was durable.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the head of a later one is damaged, and not by a power cut.
+    fn last_sound(&self, numbers: &[u32]) -> Result<Option<(u32, SegmentHead, u64)>, Error> {
+        for &number in numbers.iter().rev() {
+            let Some(segment) = self.segment_file(number)? else { continue };
+            let failed = |error| self.io(&segment.name, error);
+            match segment.head {
+                Some(head) => {
+                    let claimed = self.last_durable(&segment, Tail::start(&head), head.durable_end)?;
+                    return Ok(Some((number, head, claimed)));
+                }
+                None if self.header.engine_version >= 2 && segment.may_be_torn().map_err(failed)? => {}
+                None => return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged")),
+            }
+        }
+        Ok(None)
     }
 
     /// Removes what was to become a segment and never did.
@@ -137,9 +212,9 @@ impl DiskState {
         Ok(durable)
     }
 
-    /// Notes the state that the head of the last segment names; a frame of it may name another.
+    /// Notes the state that the head of a segment names; a later frame may name another.
     pub(super) fn begin_state(&self, log: &mut LogWriter, head: &SegmentHead) {
-        self.named_at.store(head.durable_end, Release);
+        self.named_at.store(head.previous_end, Release);
         self.version.store(head.version, Relaxed);
         log.named = Some(head.state);
     }
@@ -165,6 +240,7 @@ impl DiskState {
 
     /// Makes the end of the log one that appends can follow: nothing behind it, and all before it durable.
     fn clean(&self, log: &mut LogWriter, durable: u64) -> Result<(), Error> {
+        self.remove_behind(log)?;
         let segment = self.tail_segment(&log.tail)?;
         let end = log.tail.end;
         if log.tail.next == 0 {
@@ -177,15 +253,46 @@ impl DiskState {
         if location <= durable {
             return Ok(());
         }
-        let from = if durable >> 32 == u64::from(segment.number) { durable & 0xffff_ffff } else { 0 };
-        self.write_again(&segment, from, end)?;
+        let mut ends = self.sync.undurable();
+        ends.push(location);
+        for &end in &ends {
+            let segment = self.current_segment((end >> 32) as u32)?;
+            let missing = || self.corrupt(&segment_name((end >> 32) as u32), 0, "the segment has vanished");
+            let from = if durable >> 32 == end >> 32 { durable & 0xffff_ffff } else { 0 };
+            self.write_again(&*segment.ok_or_else(missing)?, from, end & 0xffff_ffff)?;
+        }
         if log.tail.checkpoint && durable == location - frame::EMPTY_BYTES {
             // A clean close left the checkpoint without a sync. Nothing stands on it yet, and the next sync covers it.
             return Ok(());
         }
+        self.sync_sealed(segment.number, 0)?;
         self.sync_segment(&segment)?;
         self.sync.note_durable(location);
+        self.release_durable();
         Ok(())
+    }
+
+    /// Removes segments behind the one in which the log ends, which a power cut left of what was not durable, durably.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if something in them had been durable.
+    pub(super) fn remove_behind(&self, log: &mut LogWriter) -> Result<(), Error> {
+        let mut behind = self.listed_segments()?;
+        behind.retain(|&number| number > log.tail.segment);
+        if behind.is_empty() {
+            return Ok(());
+        }
+        self.refuse_damage(log)?;
+        // The last first: what is left if the power is cut meanwhile goes on from what is before it.
+        for &number in behind.iter().rev() {
+            for name in [Form::Seal.name(number), segment_name(number)] {
+                match self.storage.remove(&name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.io(&name, error)),
+                    _ => {}
+                }
+            }
+        }
+        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))
     }
 
     /// Writes bytes of the log once more as they are.
@@ -215,34 +322,67 @@ impl DiskState {
         if shown { self.sync_segment(&segment) } else { Ok(()) }
     }
 
-    /// Fails if a frame behind the end says that what is at the end was durable.
+    /// Fails if a frame or a segment behind the end says that what is at the end was durable.
     fn refuse_damage(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
-            if log.tail.next != 0 {
-                return Ok(());
-            }
-            let segment = self.tail_segment(&log.tail)?;
-            let Some(later) = self.claim_behind(&segment, &log.tail)? else { return Ok(()) };
-            // Without the lock another process may have completed the frame meanwhile.
-            let before = log.tail.end;
+            let Some(later) = self.later_claim(&log.tail)? else { return Ok(()) };
+            // Without the lock another process may have completed the frame, or begun the segment, meanwhile.
+            let before = log.tail.location();
             if self.lock.is_none() {
                 self.catch_up(log)?;
             }
-            if log.tail.end == before && log.tail.segment == segment.number {
-                let reason = format!(
-                    "there is no sound frame here, but the one at byte {later} follows it and says that it was durable"
-                );
-                return Err(self.corrupt(&segment.name, before, reason));
+            if log.tail.location() == before {
+                let (name, reason) = self.claim_text(&log.tail, &later);
+                return Err(self.corrupt(&name, if log.tail.next == 0 { log.tail.end } else { 0 }, reason));
             }
         }
     }
 
+    /// Returns the file that is damaged where something behind the end of the log says that what is there was durable, and in what
+    /// way.
+    pub(super) fn claim_text(&self, tail: &Tail, later: &LaterClaim) -> (String, String) {
+        let offset = later.offset;
+        let claims = match later.segment == tail.segment {
+            true => format!("the one at byte {offset} follows it and says that it was durable"),
+            false => format!("{} follows and says that it was durable", segment_name(later.segment)),
+        };
+        match tail.next {
+            0 => (segment_name(tail.segment), format!("there is no sound frame here, but {claims}")),
+            next => (segment_name(next), format!("the segment is missing or its head is damaged, but {claims}")),
+        }
+    }
+
+    /// Returns a frame or a segment behind the end of the log which says that more than the log has was durable.
+    pub(super) fn later_claim(&self, tail: &Tail) -> Result<Option<LaterClaim>, Error> {
+        if tail.next == 0 {
+            let segment = self.tail_segment(tail)?;
+            if let Some(offset) = self.claim_behind(&segment, tail)? {
+                return Ok(Some(LaterClaim { segment: segment.number, offset }));
+            }
+        }
+        for number in self.listed_segments()?.into_iter().filter(|&number| number > tail.segment) {
+            let Some(segment) = self.segment_file(number)? else { continue };
+            if segment.head.is_some_and(|head| head.durable_end > tail.location()) {
+                return Ok(Some(LaterClaim { segment: number, offset: 0 }));
+            }
+            if let Some(offset) = self.claim_from(&segment, segment.frames_at(), tail)? {
+                return Ok(Some(LaterClaim { segment: number, offset }));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the offset of a frame behind the tail which says that more than the tail was durable.
-    pub(super) fn claim_behind(&self, segment: &Segment, tail: &Tail) -> Result<Option<u64>, Error> {
+    fn claim_behind(&self, segment: &Segment, tail: &Tail) -> Result<Option<u64>, Error> {
         if !self.shows_bytes(segment, tail.end)? && !self.shows_any(segment, tail.end, segment.bytes)? {
             return Ok(None);
         }
-        let mut at = tail.end;
+        self.claim_from(segment, tail.end, tail)
+    }
+
+    /// Returns the offset of a frame in a segment, from an offset on, which says that more than the tail was durable.
+    fn claim_from(&self, segment: &Segment, from: u64, tail: &Tail) -> Result<Option<u64>, Error> {
+        let mut at = from;
         loop {
             let next = next_frame(segment, at, segment.bytes, self.header.salt);
             let Some((offset, frame)) = next.map_err(|error| self.io(&segment.name, error))? else { return Ok(None) };

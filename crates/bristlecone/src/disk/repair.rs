@@ -34,8 +34,8 @@ pub struct Repaired {
 pub struct AcceptedEnd {
     /// What was lost.
     pub lost: Damage,
-    /// The file to which the bytes behind the end were copied; `None` if there were no such bytes.
-    pub kept_in: Option<String>,
+    /// The files in which what stood behind the end is kept, in its order; none if nothing did.
+    pub kept_in: Vec<String>,
     /// The number of those bytes.
     pub bytes: u64,
 }
@@ -125,16 +125,25 @@ impl DiskState {
     pub(super) fn accept_end(&self, log: &mut LogWriter, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
         let mut accepted = None;
         let segment = self.tail_segment(&log.tail)?;
-        let later = if log.tail.next == 0 { self.claim_behind(&segment, &log.tail)? } else { None };
+        let later = self.later_claim(&log.tail)?;
         let lost = self.shortfall(&log.tail, claimed).or_else(|| {
-            let reason = format!("there is no sound frame here, though the one at byte {} follows", later?);
-            Some(Damage { file: self.storage.describe(&segment.name), offset: log.tail.end, oid: None, reason })
+            let (name, reason) = self.claim_text(&log.tail, later.as_ref()?);
+            let offset = if log.tail.next == 0 { log.tail.end } else { 0 };
+            Some(Damage { file: self.storage.describe(&name), offset, oid: None, reason })
         });
         if let Some(lost) = lost {
             let kept = if log.tail.next == 0 { self.keep_behind(&segment, log.tail.end)? } else { None };
-            let (kept_in, bytes) = kept.unzip();
-            accepted = Some(AcceptedEnd { lost, kept_in, bytes: bytes.unwrap_or(0) });
+            let kept = kept.into_iter().chain(self.keep_segments_behind(log.tail.segment)?);
+            let (kept_in, bytes): (Vec<_>, Vec<_>) = kept.unzip();
+            accepted = Some(AcceptedEnd { lost, kept_in, bytes: bytes.iter().sum() });
         }
+        self.remove_behind(log)?;
+        for end in self.sync.undurable() {
+            if let Some(sealed) = self.current_segment((end >> 32) as u32)? {
+                self.write_again(&sealed, 0, end & 0xffff_ffff)?;
+            }
+        }
+        self.sync_sealed(segment.number, 0)?;
         if log.tail.next == 0 {
             let failed = |error| self.io(&segment.name, error);
             segment.zero_shown(log.tail.end, segment.bytes).map_err(failed)?;
@@ -146,6 +155,24 @@ impl DiskState {
             self.claim_anew(log.tail.location())?;
         }
         Ok(accepted)
+    }
+
+    /// Gives the segments behind the one in which the log ends other names, durably; returns these, and the lengths of the files.
+    fn keep_segments_behind(&self, number: u32) -> Result<Vec<(String, u64)>, Error> {
+        let mut kept = Vec::new();
+        for number in self.listed_segments()?.into_iter().filter(|&later| later > number) {
+            let Some(segment) = self.segment_file(number)? else { continue };
+            if !self.shows_any(&segment, 0, segment.bytes)? {
+                continue;
+            }
+            let name = format!("{SEGMENTS}/{BEHIND}{number:08}-0-{:08x}", random_word() as u32);
+            self.storage.rename(&segment.name, &name).map_err(|error| self.io(&name, error))?;
+            kept.push((self.storage.describe(&name), segment.bytes));
+        }
+        if !kept.is_empty() {
+            self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        }
+        Ok(kept)
     }
 
     /// Copies what stands behind the end of the log to a file of its own, durably; returns its name and length.

@@ -1,8 +1,10 @@
-//! Going on to the next segment: seal the old one, make it durable, let the new one appear whole.
+//! Going on to the next segment: seal the old one, let the new one appear whole.
 //!
-//! The order: the new file is written and synced under another name, the seal is written and synced, the
-//! file gets its name, the folder is synced. A crash anywhere between leaves an unsealed segment that goes
-//! on, or a sealed one whose next segment the next writer makes.
+//! The order: the new file is written under another name, the seal is written, the file gets its name. Where commits ask
+//! for syncs, and in version 1 always, each step is durable before the next: a crash anywhere between leaves an unsealed
+//! segment that goes on, or a sealed one whose next segment the next writer makes. Else the segment is begun *ahead*: nothing
+//! is synced, its head says how far the log was durable, and recovery begins there. A sync then syncs all segments since, in
+//! their order.
 
 use std::{
     io,
@@ -21,6 +23,9 @@ use super::{
 };
 use crate::Error;
 
+/// So many segments that the log has left may wait to be synced; who goes on to another one syncs the first of them.
+const AHEAD_MAX: usize = 4;
+
 /// A segment that is full within this time, while no writer asks for syncs, is followed by a full-grown one: beginning a
 /// segment costs syncs, and so fast a writer would soon wait for the next one.
 const FULL_SOON: Duration = Duration::from_millis(500);
@@ -29,14 +34,28 @@ impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
     /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
     pub(super) fn roll(&self, log: &mut LogWriter, frame_bytes: u64) -> Result<(), Error> {
-        self.roll_as(log, frame_bytes, log.tail.version)
+        let ahead = log.tail.version >= 2 && !self.sync.wanted.load(Relaxed);
+        self.roll_as(log, frame_bytes, log.tail.version, ahead)
     }
 
-    /// As [`DiskState::roll`], in a version of the engine.
-    pub(super) fn roll_as(&self, log: &mut LogWriter, frame_bytes: u64, version: u32) -> Result<(), Error> {
+    /// As [`DiskState::roll`], and all that is before the new segment is durable.
+    pub(super) fn roll_durably(&self, log: &mut LogWriter) -> Result<(), Error> {
+        self.roll_as(log, 0, log.tail.version, false)
+    }
+
+    /// As [`DiskState::roll`], in a version of the engine; `ahead`: nothing need be durable before.
+    pub(super) fn roll_as(
+        &self,
+        log: &mut LogWriter,
+        frame_bytes: u64,
+        version: u32,
+        ahead: bool,
+    ) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let tabled = if version < 2 { None } else { self.tabled_refs(number)? };
+        // A table of refs is synced for the segment that names it, so that little is left to win.
+        let ahead = ahead && tabled.is_none();
         let rows = tabled.as_ref().map_or_else(|| self.published.refs().head_rows(), Refs::head_rows);
         let unsynced = self.options.background && !self.sync.wanted.load(Relaxed);
         let soon = unsynced && log.began.is_some_and(|began| began.elapsed() < FULL_SOON);
@@ -59,7 +78,9 @@ impl DiskState {
             bytes,
             sequence: sealed.sequence,
             seed: sealed.chain,
-            durable_end: sealed.location(),
+            previous_end: sealed.location(),
+            durable_end: if ahead { self.sync.durable_end().min(sealed.location()) } else { sealed.location() },
+            ahead,
             ref_bytes: 0,
             check: 0,
             version,
@@ -67,7 +88,7 @@ impl DiskState {
             time: if version < 2 { 0 } else { sealed.time.max(now_seconds()) },
         };
         let head = head.encode(&rows, self.header.salt);
-        if let Err(error) = write_head(&self.storage, &spare, &head) {
+        if let Err(error) = write_head(&self.storage, &spare, &head, !ahead) {
             let _ = self.storage.remove(&spare.name);
             return Err(error);
         }
@@ -77,16 +98,21 @@ impl DiskState {
             log.tail = sealed;
             self.publish(&sealed);
         }
-        // The process that sealed it may have died before the sync.
-        self.sync_segment(&old)?;
-        self.sync.note_durable(sealed.location());
+        if ahead {
+            self.sync_sealed(number, AHEAD_MAX - 1)?;
+        } else {
+            self.sync_sealed(sealed.segment, 0)?;
+            // The process that sealed it may have died before the sync.
+            self.sync_segment(&old)?;
+            self.sync.note_durable(sealed.location());
+        }
         let name = segment_name(number);
         let spare = match self.storage.rename(&spare.name, &name) {
             Ok(()) => spare,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // A process that opened the store took it for abandoned, before it was locked.
                 let spare = self.new_spare(bytes)?;
-                write_head(&self.storage, &spare, &head)?;
+                write_head(&self.storage, &spare, &head, !ahead)?;
                 self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
                 spare
             }
@@ -95,29 +121,35 @@ impl DiskState {
         self.enter_segment(log, spare, number, tabled)
     }
 
-    /// Makes the new segment's name durable and goes on in it; `tabled`: the refs by the tables that it names, if these are others.
+    /// Goes on in the new segment, whose name is made durable first unless it was begun ahead; `tabled`: the refs by the tables
+    /// that it names, if these are others.
     fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32, tabled: Option<Refs>) -> Result<(), Error> {
         let name = segment_name(number);
-        if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-            return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
-        }
-        self.sync.note_named(number);
         let _ = spare.file.unlock();
         let segment = Segment::with_file(&self.access(), spare.file, number);
         let segment = segment.map_err(|error| self.io(&name, error))?;
         let table = self.table();
         let segment = table.keep(Arc::new(segment)).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
+        if !head.ahead {
+            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
+                return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+            }
+            self.sync.note_named(number);
+            self.sync.note_durable(Tail::start(&head).location());
+        }
         let old = log.tail.segment;
         log.tail = Tail::start(&head);
         log.began = Some(Instant::now());
-        self.sync.note_durable(log.tail.location());
+        self.sync.note_sealed(head.previous_end);
         match tabled {
             Some(tabled) => self.publish_with(&log.tail, |refs| *refs = tabled),
             None => self.publish(&log.tail),
         }
-        self.leave(old, &head);
-        self.note_end(log.tail.location(), true);
+        self.leave(&head);
+        if !head.ahead {
+            self.note_end(log.tail.location(), true);
+        }
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
             self.background.spare_asked.store(false, Relaxed);

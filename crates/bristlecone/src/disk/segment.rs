@@ -1,7 +1,8 @@
 //! Segments: the files that frames are appended to. `docs/formats/disk.md` section 3 lists the bytes.
 //!
-//! A segment appears whole: its head, with all refs as they were, is written and synced under another name
-//! before the file gets its own. Its length never changes afterwards, so a map of it is never cut off.
+//! A segment appears whole: its head, with all refs as they were, is written under another name before the file gets its
+//! own. Its length never changes afterwards, so a map of it is never cut off. The head is synced before that, too, unless
+//! the segment is begun *ahead*: while what is before it is still being made durable.
 //! Segments are opened when first touched and stay as long as the backend: mapped, or with their file open, or with its name
 //! alone where there are many (`handles.rs`).
 
@@ -34,6 +35,9 @@ pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
 /// The longest segment: offsets have 32 bits.
 pub(super) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 & !7;
 
+/// What a power cut leaves whole.
+const SECTOR_BYTES: usize = 512;
+
 /// Cold segments have numbers from here on: they are beside the log, and never meet a number of it.
 pub(super) const COLD: u32 = 1 << 30;
 /// The first byte of a location in a cold segment.
@@ -42,16 +46,18 @@ pub(super) const COLD_LOCATION: u64 = (COLD as u64) << 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONESEG");
 /// Marks a segment of version 2: programs that know only version 1 end with an error there.
 const MAGIC_2: u64 = u64::from_le_bytes(*b"BCONESG2");
+/// Marks one of version 2 that was begun ahead: programs that take all before it for durable end with an error there.
+const MAGIC_AHEAD: u64 = u64::from_le_bytes(*b"BCONESG3");
 const NUMBER_AT: usize = 8;
 const PREVIOUS_AT: usize = NUMBER_AT + 4;
 const BYTES_AT: usize = PREVIOUS_AT + 4;
 const SEQUENCE_AT: usize = BYTES_AT + 8;
 const SEED_AT: usize = SEQUENCE_AT + 8;
-const DURABLE_AT: usize = SEED_AT + 8;
-const REFS_AT: usize = DURABLE_AT + 8;
+const PREVIOUS_END_AT: usize = SEED_AT + 8;
+const REFS_AT: usize = PREVIOUS_END_AT + 8;
 const CHECK_AT: usize = REFS_AT + 8;
 /// Bytes before the refs in version 1: 64 = 8 magic + 4 number + 4 previous number + 8 file bytes + 8 sequence + 8 seed
-/// + 8 durable end + 8 ref bytes + 8 check.
+/// + 8 end of the segment before + 8 ref bytes + 8 check.
 const HEAD_1_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_1_BYTES == 64, "the fields of a segment's head add up");
 // In version 2 the check is last, too.
@@ -59,22 +65,30 @@ const EPOCH_AT: usize = CHECK_AT;
 const STATE_AT: usize = EPOCH_AT + 8;
 const BASE_AT: usize = STATE_AT + 8;
 const TIME_AT: usize = BASE_AT + 4;
-const CHECK_2_AT: usize = TIME_AT + 4;
 /// Bytes before the refs in version 2: 24 more = 8 epoch + 8 check of the state + 4 first segment + 4 time.
-pub(super) const SEGMENT_HEAD_BYTES: usize = CHECK_2_AT + 8;
-const _: () = assert!(SEGMENT_HEAD_BYTES == 88, "the fields of a segment's head add up");
+const HEAD_2_BYTES: usize = TIME_AT + 4 + 8;
+const _: () = assert!(HEAD_2_BYTES == 88, "the fields of a segment's head add up");
+const DURABLE_AT: usize = TIME_AT + 4;
+/// Bytes before the refs where the segment was begun ahead, and at most: 8 more = 8 durable end.
+pub(super) const SEGMENT_HEAD_BYTES: usize = DURABLE_AT + 8 + 8;
+const _: () = assert!(SEGMENT_HEAD_BYTES == 96, "the fields of a segment's head add up");
 
-/// Returns the bytes of a segment's head in a version of the engine, its refs apart.
-pub(super) const fn head_bytes(version: u32) -> usize {
-    if version < 2 { HEAD_1_BYTES } else { SEGMENT_HEAD_BYTES }
+/// Returns the bytes of a segment's head that begins with this word, its refs apart; `None` if no head does.
+const fn head_bytes(magic: u64) -> Option<usize> {
+    match magic {
+        MAGIC => Some(HEAD_1_BYTES),
+        MAGIC_2 => Some(HEAD_2_BYTES),
+        MAGIC_AHEAD => Some(SEGMENT_HEAD_BYTES),
+        _ => None,
+    }
 }
 
 /// Returns where the refs of a segment begin that starts with this word; `version` is the store's, if the word does not say.
 pub(super) const fn rows_at(magic: u64, version: u32) -> u64 {
-    match magic {
-        MAGIC => HEAD_1_BYTES as u64,
-        MAGIC_2 => SEGMENT_HEAD_BYTES as u64,
-        _ => head_bytes(version) as u64,
+    match head_bytes(magic) {
+        Some(bytes) => bytes as u64,
+        None if version < 2 => HEAD_1_BYTES as u64,
+        None => HEAD_2_BYTES as u64,
     }
 }
 
@@ -90,8 +104,12 @@ pub(super) struct SegmentHead {
     pub(super) sequence: u64,
     /// The trailer of the seal before, 0 for none.
     pub(super) seed: u64,
-    /// The end of the segment before, which is durable.
+    /// The location of the end of the segment before.
+    pub(super) previous_end: u64,
+    /// How far the log was durable when the segment began: up to the end of the segment before, unless it was begun ahead.
     pub(super) durable_end: u64,
+    /// Whether it was begun ahead: then the power may take the head, too.
+    pub(super) ahead: bool,
     /// Bytes of the refs that follow.
     pub(super) ref_bytes: u64,
     /// The check over head and refs, from which the chain of frames goes on.
@@ -107,17 +125,30 @@ pub(super) struct SegmentHead {
 impl SegmentHead {
     /// Returns where the first frame starts.
     pub(super) const fn frames_at(&self) -> u64 {
-        head_bytes(self.version) as u64 + self.ref_bytes
+        self.fixed_bytes() as u64 + self.ref_bytes
+    }
+
+    const fn magic(&self) -> u64 {
+        match (self.version, self.ahead) {
+            (..2, _) => MAGIC,
+            (_, false) => MAGIC_2,
+            (_, true) => MAGIC_AHEAD,
+        }
+    }
+
+    /// Returns the bytes before the refs.
+    const fn fixed_bytes(&self) -> usize {
+        match head_bytes(self.magic()) {
+            Some(bytes) => bytes,
+            None => HEAD_2_BYTES,
+        }
     }
 
     /// Reads a head from the first bytes of a segment, which are enough; `None` if this is none. Its check is not checked.
     fn read(bytes: &[u8]) -> Option<Self> {
-        let version = match word64(bytes, 0) {
-            MAGIC => 1,
-            MAGIC_2 => 2,
-            _ => return None,
-        };
-        let two = version == 2;
+        let magic = word64(bytes, 0);
+        let head_bytes = head_bytes(magic)?;
+        let (two, ahead) = (magic != MAGIC, magic == MAGIC_AHEAD);
         let state =
             StateRef { epoch: word64(bytes, EPOCH_AT), check: word64(bytes, STATE_AT), base: word32(bytes, BASE_AT) };
         Some(Self {
@@ -126,13 +157,22 @@ impl SegmentHead {
             bytes: word64(bytes, BYTES_AT),
             sequence: word64(bytes, SEQUENCE_AT),
             seed: word64(bytes, SEED_AT),
-            durable_end: word64(bytes, DURABLE_AT),
+            previous_end: word64(bytes, PREVIOUS_END_AT),
+            durable_end: word64(bytes, if ahead { DURABLE_AT } else { PREVIOUS_END_AT }),
+            ahead,
             ref_bytes: word64(bytes, REFS_AT),
-            check: word64(bytes, head_bytes(version) - 8),
-            version,
+            check: word64(bytes, head_bytes - 8),
+            version: if two { 2 } else { 1 },
             state: if two { state } else { StateRef::FIRST },
             time: if two { word32(bytes, TIME_AT) } else { 0 },
         })
+    }
+
+    /// Whether what it says of the segment before can be so: that ended before this one began, and no later was what was durable.
+    const fn follows(&self) -> bool {
+        self.previous < self.number
+            && self.previous_end >> 32 == self.previous as u64
+            && self.durable_end <= self.previous_end
     }
 
     /// Completes the head and returns its bytes with those of the refs.
@@ -140,19 +180,22 @@ impl SegmentHead {
         debug_assert!(rows.len().is_multiple_of(8));
         self.ref_bytes = rows.len() as u64;
         let mut out = Vec::with_capacity(SEGMENT_HEAD_BYTES + rows.len());
-        out.extend_from_slice(&if self.version < 2 { MAGIC } else { MAGIC_2 }.to_le_bytes());
+        out.extend_from_slice(&self.magic().to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.previous.to_le_bytes());
         out.extend_from_slice(&self.bytes.to_le_bytes());
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.seed.to_le_bytes());
-        out.extend_from_slice(&self.durable_end.to_le_bytes());
+        out.extend_from_slice(&self.previous_end.to_le_bytes());
         out.extend_from_slice(&self.ref_bytes.to_le_bytes());
         if self.version >= 2 {
             out.extend_from_slice(&self.state.epoch.to_le_bytes());
             out.extend_from_slice(&self.state.check.to_le_bytes());
             out.extend_from_slice(&self.state.base.to_le_bytes());
             out.extend_from_slice(&self.time.to_le_bytes());
+        }
+        if self.ahead {
+            out.extend_from_slice(&self.durable_end.to_le_bytes());
         }
         self.check = xxh3_64_with_seed(rows, xxh3_64_with_seed(&out, salt));
         out.extend_from_slice(&self.check.to_le_bytes());
@@ -281,10 +324,13 @@ impl Segment {
         write_all_at(&*self.file()?, bytes, offset)
     }
 
-    /// Makes the file's bytes durable. A segment that the log has left is durable already.
+    /// Makes the file's bytes durable.
     pub(super) fn sync_data(&self) -> io::Result<()> {
         let handle = lock(&self.handle).clone();
-        handle.map_or(Ok(()), |file| file.sync_data())
+        match handle {
+            Some(file) => file.sync_data(),
+            None => self.storage.open(&self.name, OpenMode::Write)?.sync_data(),
+        }
     }
 
     /// Returns the whole file's bytes, where it is mapped.
@@ -355,11 +401,9 @@ impl Segment {
         }
         let bytes = self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?;
         let Some(head) = SegmentHead::read(&bytes) else { return Ok(None) };
-        let head_bytes = head_bytes(head.version);
+        let head_bytes = head.fixed_bytes();
         let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - head_bytes as u64;
-        // What was durable is the segment before, and nothing after it.
-        let follows = head.previous < head.number && head.durable_end >> 32 == u64::from(head.previous);
-        if head.number != self.number || head.bytes != self.bytes || !fits || !follows {
+        if head.number != self.number || head.bytes != self.bytes || !fits || !head.follows() {
             return Ok(None);
         }
         let rows = self.bytes_at(head_bytes as u64, head.ref_bytes)?;
@@ -367,6 +411,15 @@ impl Segment {
             return Ok(None);
         }
         Ok(HeadRefs::decode(&rows).map(|refs| (head, refs)))
+    }
+
+    /// Whether the power may have taken the head of the segment, where that is not sound: it may not have been synced, or never have
+    /// been written.
+    pub(super) fn may_be_torn(&self) -> io::Result<bool> {
+        let mut first = vec![0; (self.bytes as usize).min(SECTOR_BYTES)];
+        self.read_exact_at(&mut first, 0)?;
+        let is_blank = first.iter().all(|&byte| byte == 0);
+        Ok(is_blank || first.len() >= 8 && word64(&first, 0) == MAGIC_AHEAD)
     }
 
     /// Returns the head of the frame at `offset`, if there is one and it fits the file.
@@ -470,15 +523,16 @@ mod tests {
             (BYTES_AT, 8192, 8),
             (SEQUENCE_AT, 40, 8),
             (SEED_AT, 99, 8),
-            (DURABLE_AT, 6 << 32 | 4096, 8),
+            (PREVIOUS_END_AT, 6 << 32 | 4096, 8),
         ];
         for &(at, word, width) in right.iter().chain(words) {
             bytes[at..at + width].copy_from_slice(&word.to_le_bytes()[..width]);
         }
-        let refs_end = word64(&bytes, REFS_AT).saturating_add(HEAD_1_BYTES as u64).min(bytes.len() as u64);
-        let refs = HEAD_1_BYTES..refs_end as usize;
-        let check = xxh3_64_with_seed(&bytes[refs], xxh3_64_with_seed(&bytes[..CHECK_AT], SALT));
-        bytes[CHECK_AT..CHECK_AT + 8].copy_from_slice(&check.to_le_bytes());
+        let head_bytes = rows_at(word64(&bytes, 0), 1) as usize;
+        let refs_end = word64(&bytes, REFS_AT).saturating_add(head_bytes as u64).min(bytes.len() as u64);
+        let (refs, check_at) = (head_bytes..refs_end as usize, head_bytes - 8);
+        let check = xxh3_64_with_seed(&bytes[refs], xxh3_64_with_seed(&bytes[..check_at], SALT));
+        bytes[check_at..head_bytes].copy_from_slice(&check.to_le_bytes());
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
@@ -490,7 +544,10 @@ mod tests {
     #[test]
     fn a_head_is_believed_whole_or_not_at_all() {
         assert!(believed(&[]));
-        assert!(believed(&[(PREVIOUS_AT, 3, 4), (DURABLE_AT, 3 << 32, 8)]));
+        assert!(believed(&[(PREVIOUS_AT, 3, 4), (PREVIOUS_END_AT, 3 << 32, 8)]));
+        for durable_end in [6 << 32 | 4096, 6 << 32 | 4088, 2 << 32 | 64] {
+            assert!(believed(&[(0, MAGIC_AHEAD, 8), (DURABLE_AT, durable_end, 8)]), "{durable_end:x}");
+        }
         for wrong in [
             &[(0, MAGIC + 1, 8)][..],
             &[(NUMBER_AT, 8, 4)],
@@ -500,9 +557,12 @@ mod tests {
             &[(REFS_AT, 8192, 8)],
             &[(REFS_AT, !7, 8)],
             // It follows itself, or what was durable lies in another segment than the one before.
-            &[(PREVIOUS_AT, 7, 4), (DURABLE_AT, 7 << 32, 8)],
-            &[(DURABLE_AT, 5 << 32, 8)],
-            &[(DURABLE_AT, 7 << 32, 8)],
+            &[(PREVIOUS_AT, 7, 4), (PREVIOUS_END_AT, 7 << 32, 8)],
+            &[(PREVIOUS_END_AT, 5 << 32, 8)],
+            &[(PREVIOUS_END_AT, 7 << 32, 8)],
+            // More was durable than there was before.
+            &[(0, MAGIC_AHEAD, 8), (DURABLE_AT, 6 << 32 | 4104, 8)],
+            &[(0, MAGIC_AHEAD, 8), (DURABLE_AT, u64::MAX, 8)],
         ] {
             assert!(!believed(wrong), "{wrong:?}");
         }

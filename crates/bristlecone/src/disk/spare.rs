@@ -99,9 +99,9 @@ pub(super) fn segment_size(number: u32, segment_bytes: u64, row_bytes: u64, fram
     Ok(bytes)
 }
 
-/// Writes the head into a file that is to be a segment, and makes it durable.
-pub(super) fn write_head(storage: &Arc<dyn Storage>, spare: &Spare, head: &[u8]) -> Result<(), Error> {
+/// Writes the head into a file that is to be a segment; `sync`: makes it durable.
+pub(super) fn write_head(storage: &Arc<dyn Storage>, spare: &Spare, head: &[u8], sync: bool) -> Result<(), Error> {
     let failed = |error| Error::io(storage.describe(&spare.name), error);
     write_all_at(&*spare.file, head, 0).map_err(failed)?;
-    spare.file.sync_data().map_err(failed)
+    if sync { spare.file.sync_data().map_err(failed) } else { Ok(()) }
 }

@@ -161,9 +161,11 @@ impl DiskState {
             }
             used += match segment_number(&name) {
                 Some(number) if number == tail => end & 0xffff_ffff,
+                // A power cut has left it behind the end.
+                Some(number) if number > tail => 0,
                 // The segment after a sealed one knows where that ended.
                 Some(number) => match self.current_segment(number + 1) {
-                    Ok(Some(next)) => next.head.map_or(bytes, |head| head.durable_end & 0xffff_ffff),
+                    Ok(Some(next)) => next.head.map_or(bytes, |head| head.previous_end & 0xffff_ffff),
                     _ => bytes,
                 },
                 None if Form::of_name(&name).is_some() || cold_number(&name).is_some() => bytes,

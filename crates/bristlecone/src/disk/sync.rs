@@ -2,7 +2,11 @@
 
 use std::sync::atomic::Ordering::*;
 
-use super::{files::SEGMENTS, log::DiskState, segment::Segment};
+use super::{
+    files::{SEGMENTS, segment_name},
+    log::{DiskState, Tail},
+    segment::Segment,
+};
 use crate::Error;
 
 impl DiskState {
@@ -17,25 +21,59 @@ impl DiskState {
         }
     }
 
-    /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
+    /// Syncs the segment in which the log ends, and before it those that were sealed since.
     fn sync_tail(&self) -> Result<(), Error> {
         while !self.sync_tail_at(self.published.end())? {}
         Ok(())
     }
 
-    /// Syncs the segment in which the log ended. Returns whether it did: the log may have gone on since, by threads that met
-    /// what other processes wrote, and a collection may have removed the segment.
+    /// Syncs the segment in which the log ended, and those before it. Returns whether it did: the log may have gone on since, by
+    /// threads that met what other processes wrote, and a collection may have removed the segment.
     pub(super) fn sync_tail_at(&self, end: u64) -> Result<bool, Error> {
         let number = (end >> 32) as u32;
+        self.sync_sealed(number, 0)?;
         let Some(segment) = self.current_segment(number)? else {
             if (self.published.end() >> 32) as u32 > number {
                 return Ok(false);
             }
             return Err(self.poison.set("the last segment has vanished".to_owned()));
         };
+        let is_named = self.sync.named() >= number;
         self.sync_segment(&segment)?;
         self.sync.note_durable(end);
+        if let (false, Some(head)) = (is_named, &segment.head) {
+            // Should the segment's head be lost, or all of it, this tells that something was durable there.
+            self.note_end(Tail::start(head).location(), false);
+        }
+        self.release_durable();
         Ok(true)
+    }
+
+    /// Syncs segments that the log has left and that are not durable yet, in their order, as far as they are below `number`, but
+    /// the last `left` of them.
+    pub(super) fn sync_sealed(&self, number: u32, left: usize) -> Result<(), Error> {
+        let ends = self.sync.undurable();
+        for &end in ends[..ends.len().saturating_sub(left)].iter().take_while(|&&end| end >> 32 < u64::from(number)) {
+            let sealed = (end >> 32) as u32;
+            match self.current_segment(sealed)? {
+                Some(segment) => self.sync_segment(&segment)?,
+                // What a collection removes was durable before.
+                None if sealed < self.table().state.base => {}
+                None => return Err(self.poison.set(format!("{} has vanished", segment_name(sealed)))),
+            }
+            self.sync.note_durable(end);
+        }
+        self.release_durable();
+        Ok(())
+    }
+
+    /// Releases the segments that the log has left and that are durable.
+    pub(super) fn release_durable(&self) {
+        for number in self.sync.take_durable() {
+            if let Some(segment) = self.table().get(number) {
+                segment.release();
+            }
+        }
     }
 
     /// Sees to it, as far as possible, that a sync by another process after one that failed here covers what

@@ -1,8 +1,11 @@
 //! Which thread syncs, and how far the log is durable.
 
-use std::sync::{
-    Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+    },
 };
 
 use crate::{Error, engine::Poison, sync::lock};
@@ -17,9 +20,14 @@ pub(super) struct SyncPipe {
     one: Mutex<()>,
     // The location up to which everything is durable.
     durable_end: AtomicU64,
+    // Where segments end that the log has left, ascending, as long as they may still have to be synced.
+    sealed: Mutex<VecDeque<u64>>,
     // This process has made the names of the segments up to this one durable; 0: not even the header's.
     named: AtomicU32,
-    /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing.
+    // Held by the thread that notes in a file how far the log is durable.
+    noting: Mutex<()>,
+    /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing, and is begun once all
+    /// before it is durable.
     pub(super) wanted: AtomicBool,
 }
 
@@ -32,6 +40,28 @@ impl SyncPipe {
     /// Notes that everything up to a location is durable.
     pub(super) fn note_durable(&self, end: u64) {
         self.durable_end.fetch_max(end, AcqRel);
+    }
+
+    /// Notes where a segment ends that the log leaves.
+    pub(super) fn note_sealed(&self, end: u64) {
+        let mut sealed = lock(&self.sealed);
+        if sealed.back().is_none_or(|&last| last < end) {
+            sealed.push_back(end);
+        }
+    }
+
+    /// Returns the ends of segments that the log has left and that are not known to be durable, ascending.
+    pub(super) fn undurable(&self) -> Vec<u64> {
+        let durable = self.durable_end();
+        lock(&self.sealed).iter().copied().filter(|&end| end > durable).collect()
+    }
+
+    /// Returns the numbers of segments that the log has left and that have become durable, each once.
+    pub(super) fn take_durable(&self) -> Vec<u32> {
+        let durable = self.durable_end();
+        let mut sealed = lock(&self.sealed);
+        let count = sealed.partition_point(|&end| end <= durable);
+        sealed.drain(..count).map(|end| (end >> 32) as u32).collect()
     }
 
     /// Returns the number up to which segments are known to have durable names.
@@ -64,6 +94,11 @@ impl SyncPipe {
     /// Lets one thread sync a segment at a time.
     pub(super) fn one(&self) -> MutexGuard<'_, ()> {
         lock(&self.one)
+    }
+
+    /// Lets one thread at a time note how far the log is durable.
+    pub(super) fn noting(&self) -> MutexGuard<'_, ()> {
+        lock(&self.noting)
     }
 }
 

@@ -612,13 +612,13 @@ fn a_segment_that_claims_more_to_be_durable_than_went_before_is_damaged() {
     let (salt, tail) = (backend.shared.header.salt, lock(&backend.shared.log).tail);
     let segment = backend.shared.current_segment(tail.segment).unwrap().unwrap();
     let (head, refs) = segment.read_head(salt).unwrap().unwrap();
-    assert!(tail.segment > 2 && head.durable_end >> 32 == u64::from(tail.segment - 1));
+    assert!(tail.segment > 2 && head.previous_end >> 32 == u64::from(tail.segment - 1) && !head.ahead);
     assert_eq!(refs.tables, []);
     let rows = backend.shared.refs_of(refs).unwrap().head_rows();
-    for durable_end in [u64::from(tail.segment) << 32 | 8000, u64::MAX, 0, head.durable_end - (1 << 32)] {
-        let mut crafted = SegmentHead { durable_end, ..head };
+    for previous_end in [u64::from(tail.segment) << 32 | 8000, u64::MAX, 0, head.previous_end - (1 << 32)] {
+        let mut crafted = SegmentHead { previous_end, ..head };
         segment.write_all_at(&crafted.encode(&rows, salt), 0).unwrap();
-        assert!(segment.read_head(salt).unwrap().is_none(), "{durable_end:x}");
+        assert!(segment.read_head(salt).unwrap().is_none(), "{previous_end:x}");
     }
     kill(backend);
     let opened = DiskBackend::open(storage(dir.path()), None, small(), false);

@@ -22,7 +22,7 @@ impl DiskBackend {
         let mut upgraded = false;
         self.shared.locked(|log| {
             if log.tail.version < ENGINE_VERSION {
-                self.shared.roll_as(log, 0, ENGINE_VERSION)?;
+                self.shared.roll_as(log, 0, ENGINE_VERSION, false)?;
                 upgraded = true;
             }
             self.shared.end_upgrade(log)

@@ -77,6 +77,13 @@ fn sweeps() -> Vec<Workload> {
             steps.extend([commit("a", &[350, 30], None), sweep(0)]);
             steps
         }),
+        workload("sweeps beside segments without durability", {
+            let part = |handle: usize, n| (0..n).map(move |n| commit_by(handle, &["main"], &[1100 + n], None));
+            let mut steps: Vec<CrashStep> = part(0, 4).chain([commit("side", &[300], None), sweep(0)]).collect();
+            steps.extend(part(0, 3).chain([remove(&["side"], None), sweep(0)]).chain(part(1, 3)));
+            steps.extend([sweep(0)].into_iter().chain(part(1, 2)).chain([commit("main", &[5], Synced)]));
+            steps
+        }),
         workload("sweeps by two handles beside commits", {
             (0..12).map(|n| match n % 4 {
                 1 => CrashStep::Remove { handle: n % 2, refs: vec!["b".to_owned()], durability: mixed_pair(n) },
@@ -116,6 +123,10 @@ fn shapes() -> Vec<Workload> {
     vec![
         workload("segments roll under synced commits", (0..14).map(|n| commit("main", &[900, n], Synced))),
         workload("segments roll under commits without durability", (0..16).map(|n| commit("main", &[1100 + n], None))),
+        workload("several segments without durability, then a synced commit", {
+            let part = |n| (0..n).map(|n| commit("main", &[1500 + n], None));
+            part(7).chain([commit("main", &[5], Synced)]).chain(part(3)).chain([FLUSH]).chain(part(2))
+        }),
         workload("a batch larger than a segment", {
             [commit("main", &[10], Synced), commit("main", &[30_000, 10], Synced), commit("main", &[10], Synced)]
         }),
@@ -238,6 +249,16 @@ fn handles() -> Vec<Workload> {
         workload("two handles, segments rolling", {
             (0..14).map(|n| commit_by(n / 2 % 2, &["main"], &[1300], [None, Synced][n % 2]))
         }),
+        workload("two handles, segments rolling without durability", {
+            let part = |handle: usize, n| (0..n).map(move |n| commit_by(handle, &["main"], &[1400 + n], None));
+            part(0, 3)
+                .chain(part(1, 3))
+                .chain([commit_by(0, &["side"], &[40], Synced)])
+                .chain(part(1, 2))
+                .chain(part(0, 2))
+                .chain([CrashStep::Flush { handle: 1 }, CrashStep::Close { handle: 0 }])
+                .chain(part(1, 2))
+        }),
         workload("two handles, one of which closes", {
             (0..5).flat_map(|n| {
                 [
@@ -276,6 +297,11 @@ pub fn deaths() -> Vec<Workload> {
         workload("a process beside one that commits without durability and rolls", {
             let rolls = (0..6).map(move |n| first(1300 + n, None));
             [first(10, Synced), open.clone()].into_iter().chain(rolls).chain([second(20, Synced), second(2000, Synced)])
+        }),
+        workload("a process that rolls without durability after another that was stopped while it did", {
+            let rolls = (0..5).map(move |n| first(1500 + n, None));
+            let more = (0..3).map(move |n| second(1500 + n, None));
+            rolls.chain([open.clone()]).chain(more).chain([second(20, Synced), second(1500, None)])
         }),
         workload("two processes in turn, segments rolling", {
             (0..10).map(move |n| match n % 2 {

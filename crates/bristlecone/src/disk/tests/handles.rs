@@ -19,6 +19,8 @@ fn held(dir: &Path) -> (usize, usize) {
 
 fn fill(backend: &DiskBackend, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| _ = commit(backend, number, Durability::None).unwrap());
+    // Segments that are not durable yet have their files open.
+    backend.flush().unwrap();
 }
 
 #[needs(linux)]
