@@ -71,6 +71,7 @@ impl DiskState {
         let seal = (log.tail.next == 0).then(|| self.seal(&log.tail, number));
         let sealed = seal.as_ref().map_or(log.tail, |(_, tail)| *tail);
 
+        self.sync_sealed(number, if ahead { AHEAD_MAX - 1 } else { 0 })?;
         let spare = self.spare_of(bytes)?;
         let mut head = SegmentHead {
             number,
@@ -98,10 +99,7 @@ impl DiskState {
             log.tail = sealed;
             self.publish(&sealed);
         }
-        if ahead {
-            self.sync_sealed(number, AHEAD_MAX - 1)?;
-        } else {
-            self.sync_sealed(sealed.segment, 0)?;
+        if !ahead {
             // The process that sealed it may have died before the sync.
             self.sync_segment(&old)?;
             self.sync.note_durable(sealed.location());

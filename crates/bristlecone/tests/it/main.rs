@@ -1,5 +1,6 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
+mod ahead;
 mod churn;
 mod collect;
 mod combinators;

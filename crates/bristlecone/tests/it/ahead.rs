@@ -1,0 +1,220 @@
+//! Segments that are begun ahead: while what is before them is still being made durable.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bristlecone::{
+    Backend, Batch, Damage, Durability, Error, Expected, ObjRef, RefMove, RefTarget,
+    disk::{DiskBackend, DiskOptions},
+    storage::Storage as _,
+};
+use bristlecone_testkit::{
+    crash::{CrashRun, CrashStep, Workload},
+    sample::Family,
+    sim::{Policy, SimStorage},
+};
+
+use crate::engine::{DiskEngine, tiny};
+
+fn commit(bytes: usize, durability: Durability) -> CrashStep {
+    CrashStep::Commit { handle: 0, refs: vec!["main".to_owned()], sizes: vec![bytes], durability }
+}
+
+/// Goes through steps on a store with these options.
+fn run(options: DiskOptions, steps: impl IntoIterator<Item = CrashStep>) -> (SimStorage, CrashRun) {
+    let (disk, steps) = (SimStorage::new(), steps.into_iter().collect());
+    disk.keep_moments();
+    let run = CrashRun::of(&DiskEngine::new(options), disk.clone(), &Workload { name: "ahead", steps }).unwrap();
+    (disk, run)
+}
+
+/// Returns the disk as it was when the step of this number was acknowledged; 0 is the creation.
+fn after(disk: &SimStorage, run: &CrashRun, step: usize) -> SimStorage {
+    disk.moment(run.events[step].acknowledged).unwrap()
+}
+
+/// A synced commit, some without durability that fill a segment each, and a synced one.
+fn store() -> (SimStorage, CrashRun) {
+    let between = (0..6).map(|n| commit(2500 + n, Durability::None));
+    let steps = [commit(10, Durability::Synced)].into_iter().chain(between).chain([commit(20, Durability::Synced)]);
+    let (disk, run) = run(tiny(), steps);
+    let disk = after(&disk, &run, run.events.len() - 1);
+    assert!(heads(&disk).iter().filter(|head| head.durable_end.is_some()).count() >= 3);
+    (disk, run)
+}
+
+struct Head {
+    name: String,
+    number: u64,
+    /// How far the log was durable, if it was begun ahead.
+    durable_end: Option<u64>,
+}
+
+/// Returns what the heads of segments say.
+fn heads(disk: &SimStorage) -> Vec<Head> {
+    let names = disk.files().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".seg"));
+    let head = |name: String| {
+        let bytes = disk.contents(&name).unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let ahead = bytes.starts_with(b"BCONESG3");
+        Head { name, number: word(8) & 0xffff_ffff, durable_end: ahead.then(|| word(80)) }
+    };
+    names.map(head).collect()
+}
+
+fn open(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
+    DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
+}
+
+fn check(backend: &DiskBackend) -> Vec<Damage> {
+    let mut damages = Vec::new();
+    backend.check(&mut |damage| damages.push(damage)).unwrap();
+    damages
+}
+
+/// Appends a value durably, to which a ref moves.
+fn append(backend: &DiskBackend, number: u64) {
+    let sample = Family::default().contents(1 << 30 | number, 100);
+    let mut batch = Batch::new();
+    let at = sample.put(&mut batch, &HashMap::new());
+    let to = Some(RefTarget::Object(ObjRef::new(sample.oid, at)));
+    let moves = [RefMove { name: "added".to_owned(), expected: Expected::Any, to }];
+    backend.append(batch, &moves, Durability::Synced).unwrap();
+}
+
+#[test]
+fn few_segments_wait_to_be_durable() {
+    let (disk, run) = run(tiny(), (0..20).map(|n| commit(2000 + n, Durability::None)));
+    let mut most = 0;
+    for step in 1..run.events.len() {
+        let last = heads(&after(&disk, &run, step)).pop().unwrap();
+        let behind = last.durable_end.map_or(0, |durable_end| last.number - (durable_end >> 32));
+        most = most.max(behind);
+    }
+    assert!((3..=5).contains(&most), "{most}");
+}
+
+#[test]
+fn no_segment_of_version_1_is_begun_ahead() {
+    let (disk, _) = run(tiny().version(1), (0..6).map(|n| commit(2000 + n, Durability::None)));
+    let heads = heads(&disk);
+    assert!(heads.len() > 4 && heads.iter().all(|head| head.durable_end.is_none()));
+}
+
+#[test]
+fn a_reader_that_comes_before_any_writer_sees_what_the_writer_then_goes_on_from() {
+    let (disk, run) = run(tiny(), (0..9).map(|n| commit(900 + 200 * n, Durability::None)));
+    let (mut ends, mut cut) = (std::collections::BTreeSet::new(), 0);
+    for (step, seed) in (2..run.events.len()).flat_map(|step| (0..24).map(move |seed| (step, seed))) {
+        let disk = after(&disk, &run, step).reboot(seed, [Policy::Sectors, Policy::Writes, Policy::Prefix][step % 3]);
+        let segments = || disk.files().into_iter().filter(|(name, _)| name.ends_with(".seg")).count();
+        let before = segments();
+        let reader = open(&disk, true).unwrap();
+        let seen = reader.list_refs("").unwrap();
+        assert_eq!(segments(), before, "a reader changes nothing");
+        let writer = open(&disk, false).unwrap();
+        assert_eq!(writer.list_refs("").unwrap(), seen);
+        cut += usize::from(segments() < before);
+        for number in 0..40 {
+            append(&writer, number);
+        }
+        assert_eq!(reader.list_refs("").unwrap(), writer.list_refs("").unwrap(), "step {step}, seed {seed}");
+        assert_eq!((check(&writer), check(&reader)), (Vec::new(), Vec::new()));
+        ends.insert(run.events.iter().position(|event| event.state == seen).unwrap());
+    }
+    assert!(ends.len() > 5 && cut > 20, "{ends:?}, {cut}");
+}
+
+#[test]
+fn what_was_durable_in_a_segment_that_was_begun_ahead_is_missed() {
+    let (whole, run) = store();
+    let last = heads(&whole).pop().unwrap();
+    assert!(last.durable_end.is_some());
+    let refused = |disk: &SimStorage, what: &str| {
+        let refused = open(disk, false);
+        assert!(matches!(&refused, Err(Error::Lost { .. } | Error::Corrupt { .. })), "{what}: {refused:?}");
+        // Read, it is told.
+        if let Ok(reader) = open(disk, true) {
+            assert!(reader.lost_end().is_some(), "{what}");
+        }
+    };
+    let disk = whole.fork();
+    disk.remove(&last.name).unwrap();
+    refused(&disk, "the last segment is missing");
+    let disk = whole.fork();
+    disk.overwrite(&last.name, 0, &[0; 512]);
+    refused(&disk, "its first sector is blank");
+    for at in (0..96).step_by(5) {
+        let disk = whole.fork();
+        disk.flip(&last.name, at, 16);
+        refused(&disk, &format!("a flip at {at} of its head"));
+    }
+    // Whatever is damaged before, which nothing but the last segment says was durable.
+    let mut tried = 0;
+    for head in heads(&whole).into_iter().rev().skip(1) {
+        let bytes = whole.contents(&head.name).unwrap();
+        for at in (100..bytes.len() as u64).step_by(190).filter(|&at| bytes[at as usize] != 0) {
+            let disk = whole.fork();
+            disk.flip(&head.name, at, 4);
+            match open(&disk, false) {
+                // It is before what recovery looks at, and is found when it is read.
+                Ok(backend) => assert!(!check(&backend).is_empty(), "a flip at {at} of {}", head.name),
+                Err(_) => refused(&disk, &format!("a flip at {at} of {}", head.name)),
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 30);
+    assert_eq!(open(&whole, false).unwrap().list_refs("").unwrap(), run.events.last().unwrap().state);
+}
+
+#[test]
+fn who_accepts_a_loss_keeps_the_segments_behind_it_aside() {
+    let (whole, run) = store();
+    let heads = heads(&whole);
+    let first = &heads[heads.iter().position(|head| head.durable_end.is_some()).unwrap()];
+    let disk = whole.fork();
+    disk.flip(&first.name, 400, 4);
+    let later = heads.iter().filter(|head| head.number > first.number);
+    let contents: Vec<_> = later.map(|head| whole.contents(&head.name).unwrap()).collect();
+    let accept = |disk: &SimStorage| DiskBackend::repair(Arc::new(disk.clone()), tiny(), true);
+    let accepted = accept(&disk).unwrap().accepted.unwrap();
+    assert!(accepted.kept_in.len() > contents.len() && contents.len() >= 2, "{accepted:?}");
+    let kept = accepted.kept_in.iter().rev().take(contents.len()).rev();
+    assert!(kept.map(|name| disk.contents(name).unwrap()).eq(contents));
+    let disk = disk.reboot(1, Policy::Lost);
+    let backend = open(&disk, false).unwrap();
+    assert!(backend.lost_end().is_none() && check(&backend).is_empty());
+    let state = backend.list_refs("").unwrap();
+    assert!(run.events.iter().any(|event| event.state == state));
+    append(&backend, 1);
+    drop(backend);
+    // Power that is cut meanwhile leaves a loss that is still to be accepted, or one that was.
+    for call in 1.. {
+        let disk = whole.fork();
+        disk.flip(&first.name, 400, 4);
+        disk.cut_after(disk.calls() + call);
+        if accept(&disk).is_ok() {
+            break;
+        }
+        let disk = disk.reboot(call, [Policy::Lost, Policy::Sectors, Policy::Writes][call as usize % 3]);
+        accept(&disk).unwrap();
+        assert_eq!(open(&disk, false).unwrap().list_refs("").unwrap(), state, "cut after {call} calls");
+    }
+}
+
+#[test]
+fn a_collection_begins_where_all_before_is_durable() {
+    for filling in 0..24 {
+        let options = tiny().segment_bytes(1 << 14);
+        let names: Vec<String> = (0..20).map(|n| format!("side/{n:040}")).collect();
+        let many = CrashStep::Commit { handle: 0, refs: names.clone(), sizes: vec![50], durability: Durability::None };
+        // The removal begins a segment of its own, without a record, if little is left of the one before.
+        let fill = (0..8).map(|n| commit(1500 + filling * 50 + n, Durability::None));
+        let remove = CrashStep::Remove { handle: 0, refs: names, durability: Durability::None };
+        let rest = [remove, CrashStep::Sweep { handle: 0 }, commit(10, Durability::None)];
+        let (disk, run) = run(options, [many].into_iter().chain(fill).chain(rest));
+        let disk = after(&disk, &run, run.events.len() - 2);
+        let heads = heads(&disk);
+        assert!(heads[0].number > 1 && heads[0].durable_end.is_none(), "{filling}: {}", heads[0].name);
+    }
+}
