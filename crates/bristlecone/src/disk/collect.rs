@@ -91,6 +91,8 @@ impl DiskState {
             }
             self.begin_due();
         }
+        // Much may wait to be synced, and commits do not wait for that.
+        self.sync_to(self.published.end())?;
         let mut begun = None;
         self.locked(|log| {
             if log.tail.version < 2 {

@@ -7,7 +7,9 @@
 //! log, and segments behind it are removed. If a later frame or segment claims that it was durable, the store is damaged, and
 //! says where.
 
-use std::{io, sync::Arc};
+mod start;
+
+use std::io;
 
 use super::{
     StoreHeader,
@@ -15,7 +17,7 @@ use super::{
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
     frame::{self},
     log::{DiskState, LogWriter, Tail},
-    refs::{HeadRefs, Refs},
+    refs::Refs,
     repair::{RecoveryMode, refusal},
     sealed::Form,
     segment::{Segment, SegmentHead},
@@ -25,17 +27,6 @@ use crate::{Error, storage::OpenMode, sync::atomic::Ordering::*};
 
 /// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
-
-/// Where recovery begins.
-pub(super) struct RecoveryStart {
-    pub(super) segment: Arc<Segment>,
-    pub(super) head: SegmentHead,
-    pub(super) refs: HeadRefs,
-    /// A location up to which everything is known to be durable.
-    pub(super) known: u64,
-    /// The last location that something says was durable. It may be beyond the end of the log, which is damaged then.
-    pub(super) claimed: u64,
-}
 
 /// What says that more was durable than the log has.
 pub(super) struct LaterClaim {
@@ -122,69 +113,6 @@ impl DiskState {
         Ok(numbers)
     }
 
-    /// Returns where recovery begins: in the last segment whose head is sound if all before that is durable, or else in the one in
-    /// which what was durable ends.
-    pub(super) fn find_start(&self) -> Result<RecoveryStart, Error> {
-        let numbers = self.listed_segments()?;
-        let last = self.last_sound(&numbers)?;
-        let Some((number, head, claimed)) = last else {
-            let number = numbers.last().copied().unwrap_or(1);
-            let reason = if numbers.is_empty() { "the store has no segment" } else { "the segment's head is damaged" };
-            return Err(self.corrupt(&segment_name(number), 0, reason));
-        };
-        let durable = if claimed >= head.previous_end { number } else { (claimed >> 32) as u32 };
-        let mut between = numbers.iter().copied().filter(|between| (durable..=number).contains(between));
-        // A collection may be removing the first ones.
-        let mut next = || -> Result<Option<Segment>, Error> {
-            for number in between.by_ref() {
-                if let Some(segment) = self.segment_file(number)? {
-                    return Ok(Some(segment));
-                }
-            }
-            Ok(None)
-        };
-        let vanished = || self.corrupt(&segment_name(number), 0, "the segment has vanished");
-        let mut segment = next()?.ok_or_else(vanished)?;
-        if segment.number == durable
-            && let Some(second) = next()?.filter(|second| second.head.is_some_and(|head| head.previous_end == claimed))
-        {
-            // The first was durable to its end, and a collection may have removed what it names.
-            segment = second;
-        }
-        let sound = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let Some((begin, refs)) = sound else {
-            return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
-        };
-        self.tables.note(&numbers[..numbers.partition_point(|&number| number <= begin.number)]);
-        let start = Tail::start(&begin).location();
-        // The head itself was durable if all before it was before it had its name.
-        let known = if begin.ahead { claimed.min(start) } else { start };
-        let table = self.table();
-        let kept = table.keep(Arc::new(segment)).cloned();
-        let segment = kept.ok_or_else(|| self.corrupt(&segment_name(begin.number), 0, "too many segments"))?;
-        Ok(RecoveryStart { segment, head: begin, refs, known, claimed })
-    }
-
-    /// Returns the last segment whose head is sound, with the last location of which it or a frame in it says that it was durable.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if the head of a later one is damaged, and not by a power cut.
-    fn last_sound(&self, numbers: &[u32]) -> Result<Option<(u32, SegmentHead, u64)>, Error> {
-        for &number in numbers.iter().rev() {
-            let Some(segment) = self.segment_file(number)? else { continue };
-            let failed = |error| self.io(&segment.name, error);
-            match segment.head {
-                Some(head) => {
-                    let claimed = self.last_durable(&segment, Tail::start(&head), head.durable_end)?;
-                    return Ok(Some((number, head, claimed)));
-                }
-                None if self.header.engine_version >= 2 && segment.may_be_torn().map_err(failed)? => {}
-                None => return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged")),
-            }
-        }
-        Ok(None)
-    }
-
     /// Removes what was to become a segment and never did.
     fn remove_abandoned_all(&self) {
         for name in self.storage.list(SEGMENTS).unwrap_or_default() {
@@ -201,15 +129,6 @@ impl DiskState {
         {
             let _ = self.storage.remove(name);
         }
-    }
-
-    /// Hops over the frames and returns the last location that one of them says is durable.
-    fn last_durable(&self, segment: &Segment, mut tail: Tail, mut durable: u64) -> Result<u64, Error> {
-        while let Some(found) = tail.find(segment, self.header.salt, false).map_err(|e| self.io(&segment.name, e))? {
-            durable = durable.max(found.frame.durable_end);
-            tail.pass(&found);
-        }
-        Ok(durable)
     }
 
     /// Notes the state that the head of a segment names; a later frame may name another.
