@@ -14,6 +14,7 @@ use crate::{
     sync::lock,
 };
 
+mod ahead;
 mod due;
 mod handles;
 mod memory;
