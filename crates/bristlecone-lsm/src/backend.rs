@@ -162,10 +162,10 @@ impl Backend for LsmBackend {
         outcomes.pop().unwrap_or(Err(Error::Unanswered))
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<()> {
-        self.store.append_unmoved(batch)?;
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location> {
+        let base = self.store.append_unmoved(batch)?;
         batch.clear();
-        Ok(())
+        Ok(base)
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location>> {

@@ -118,14 +118,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error>;
 
     /// Appends a batch without moving a ref, acknowledged after the append, and leaves the batch empty; on an
-    /// error the batch stays as it is, so that nothing in it is lost.
+    /// error the batch stays as it is, so that nothing in it is lost. Returns what [`Backend::append`] does.
     ///
     /// # Errors
     /// As [`Backend::append`].
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.append(batch.clone(), &[], Durability::None)?;
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
+        let base = self.append(batch.clone(), &[], Durability::None)?;
         batch.clear();
-        Ok(())
+        Ok(base)
     }
 
     /// Appends many batches, each with its own ref moves and on its own terms, sharing writes and syncs where

@@ -711,7 +711,7 @@ impl Backend for DiskBackend {
         place
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         self.shared.going_on()?;
         self.shared.flush_deferred()?;
         let appends = [(std::mem::take(batch), Vec::new())];
@@ -719,14 +719,12 @@ impl Backend for DiskBackend {
         let [(kept, _)] = appends;
         *batch = kept;
         self.shared.keep_note();
-        if let Some(place) = outcome {
-            place?;
-            batch.clear();
-        }
+        let base = outcome.unwrap_or(Err(Error::Unanswered))?;
+        batch.clear();
         if self.shared.options.background {
             self.shared.wake_worker();
         }
-        Ok(())
+        Ok(base)
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {

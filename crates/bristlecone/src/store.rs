@@ -17,6 +17,7 @@ use bristlecone_core::{
 use crate::{
     Backend, Batch, Durability, Error, Result, Snapshot,
     backend::Absorbed,
+    oid_map::OidMap,
     pool,
     repo::{Collector, StoredGraph, Upkeep},
     tree::PENDING_BYTES_MAX,
@@ -456,40 +457,75 @@ impl Sink for FlushSink<'_> {
 
 /// Prewritten values: large values that were hashed when they were set, and go to the backend before the commit.
 ///
-/// Trees that were cloned from each other share one, so that the first one that commits writes all values.
-pub(crate) type Prewritten = Arc<Mutex<Batch>>;
+/// Trees that were cloned from each other share them, so that the first one that commits writes all values.
+#[derive(Debug, Default)]
+pub(crate) struct PrewrittenValues {
+    /// Those that the backend does not have yet.
+    batch: Batch,
+    /// Where the backend has others, as of when `sweeps` sweeps had begun.
+    places: OidMap<Location>,
+    sweeps: u64,
+}
+
+pub(crate) type Prewritten = Arc<Mutex<PrewrittenValues>>;
 
 /// Prewritten values wait until they have this many bytes together.
 const PREWRITTEN_BYTES: usize = 1 << 20;
 
+/// The places of so many prewritten values are remembered; of others they are looked up.
+const PLACES_MAX: usize = 1 << 16;
+
+impl PrewrittenValues {
+    /// Returns where the backend has a value, and how many sweeps had begun then: it is there unless another one has.
+    pub(crate) fn place(&self, oid: &Oid) -> Option<(Location, u64)> {
+        self.places.get(oid).map(|&at| (at, self.sweeps))
+    }
+
+    /// Forgets where values are, once a commit leads to them.
+    pub(crate) fn forget_places(&mut self) {
+        self.places = OidMap::default();
+    }
+
+    /// Gives all values to the backend.
+    fn append<F: Format>(&mut self, store: &StoreView<F>) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let sweeps = self.batch.left_out().1;
+        let offsets: Vec<(Oid, u32)> = self.batch.offsets().collect();
+        // On an error the batch stays: trees refer to what is in it.
+        let base = store.backend.append_keeping(&mut self.batch)?;
+        if sweeps != self.sweeps || self.places.len() + offsets.len() > PLACES_MAX {
+            self.forget_places();
+        }
+        self.sweeps = sweeps;
+        if base.is_some() {
+            let place = |(oid, offset): (Oid, u32)| (oid, Location::pending(u64::from(offset)).resolve(base));
+            self.places.extend(offsets.into_iter().map(place));
+        }
+        Ok(())
+    }
+}
+
 /// Hashes `value` and adds it to the prewritten values, unless the store has it. Returns its reference, without a location.
 pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
-    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if batch.is_empty() {
-        *batch = Batch::since(store.sweeps());
+    let mut values = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if values.batch.is_empty() {
+        values.batch = Batch::since(store.sweeps());
     }
-    let mut sink = FlushSink::new(std::mem::take(&mut *batch), &*store.snapshot);
+    let mut sink = FlushSink::new(std::mem::take(&mut values.batch), &*store.snapshot);
     let put = store.format.put_contents(&mut sink, value);
-    *batch = sink.take();
+    values.batch = sink.take();
     let at = put?;
-    if batch.bytes().len() >= PREWRITTEN_BYTES {
-        append_prewritten(store, &mut batch)?;
+    if values.batch.bytes().len() >= PREWRITTEN_BYTES {
+        values.append(store)?;
     }
     Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
 }
 
 /// Gives all prewritten values to the backend.
 pub(crate) fn flush_prewritten<F: Format>(store: &StoreView<F>, prewritten: &Prewritten) -> Result<()> {
-    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    append_prewritten(store, &mut batch)
-}
-
-fn append_prewritten<F: Format>(store: &StoreView<F>, batch: &mut Batch) -> Result<()> {
-    if !batch.is_empty() {
-        // On an error the batch stays: trees refer to what is in it.
-        store.backend.append_keeping(batch)?;
-    }
-    Ok(())
+    prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).append(store)
 }
 
 #[cfg(all(test, feature = "rayon"))]

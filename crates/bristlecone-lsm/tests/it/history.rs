@@ -55,7 +55,7 @@ pub(crate) fn commit(backend: &dyn Backend, durability: Durability) -> Result<u6
 pub(crate) fn litter(backend: &dyn Backend, number: u64) -> Result<(), Error> {
     let mut batch = Batch::since(backend.sweeps());
     batch.put(Kind::Contents, oid(GARBAGE + number), &body(GARBAGE + number), &[], &[]);
-    backend.append_keeping(&mut batch)
+    backend.append_keeping(&mut batch).map(drop)
 }
 
 /// Sweeps the garbage.

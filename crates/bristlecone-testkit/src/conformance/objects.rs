@@ -293,13 +293,22 @@ pub fn a_batch_is_appended_and_used_again(make: Make<'_>) {
     let mut batch = Batch::new();
     let mut all = Vec::new();
     for n in 0..60 {
+        let mut places = Vec::new();
         for k in 0..n % 7 {
             let sample = family.contents(n * 10 + k, (n * k * 9) as usize);
-            sample.put(&mut batch, &HashMap::new());
+            places.push((sample.put(&mut batch, &HashMap::new()), sample.clone()));
             all.push(sample);
         }
-        backend.append_keeping(&mut batch).unwrap();
+        let base = backend.append_keeping(&mut batch).unwrap();
         assert!(batch.is_empty() && batch.left_out().0.is_empty());
+        let locations = backend.capabilities().locations;
+        assert!(
+            places.is_empty() || base.is_some() == locations,
+            "a backend with locations says where the batch begins"
+        );
+        for (at, sample) in places {
+            sample.expect(&*backend, appended(at, base)).unwrap();
+        }
     }
     for sample in &all {
         sample.expect(&*backend, Location::NONE).unwrap();

@@ -173,12 +173,12 @@ impl Backend for Broken {
         batches.into_iter().map(append).collect()
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.0.append(batch.clone(), &[], Durability::None)?;
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
+        let base = self.0.append(batch.clone(), &[], Durability::None)?;
         if !matches!(self.1, Flaw::Refilling) {
             batch.clear();
         }
-        Ok(())
+        Ok(base)
     }
 
     fn sweeps(&self) -> u64 {

@@ -236,11 +236,11 @@ impl Backend for Cached {
         appended
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         let copies = self.copies(batch);
-        self.inner.append_keeping(batch)?;
-        self.keep(copies, Location::NONE);
-        Ok(())
+        let base = self.inner.append_keeping(batch)?;
+        self.keep(copies, base);
+        Ok(base)
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {

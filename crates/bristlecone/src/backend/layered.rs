@@ -229,7 +229,7 @@ impl Backend for Layered {
         self.upper.append(batch, &moves, durability).map_err(|error| self.error(error))
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         self.leave_to_lower(batch, &[])?;
         self.upper.append_keeping(batch)
     }

@@ -314,16 +314,19 @@ impl Backend for MemoryBackend {
         Ok(base)
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         let shared = &*self.0;
         let _refs = read_lock(&shared.refs);
         shared.refuse_gone(batch, &[])?;
-        match shared.arena.keep_copy(batch.bytes()) {
-            Some(base) => shared.note(base, batch.bytes().len()),
-            None => _ = shared.keep(std::mem::take(batch)),
-        }
+        let base = match shared.arena.keep_copy(batch.bytes()) {
+            Some(base) => {
+                shared.note(base, batch.bytes().len());
+                base
+            }
+            None => shared.keep(std::mem::take(batch)),
+        };
         batch.clear();
-        Ok(())
+        Ok(base)
     }
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {

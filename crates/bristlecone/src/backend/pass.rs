@@ -90,7 +90,10 @@ macro_rules! pass_backend {
         }
     };
     (@ append_keeping $to:tt) => {
-        fn append_keeping(&self, batch: &mut $crate::Batch) -> ::std::result::Result<(), $crate::Error> {
+        fn append_keeping(
+            &self,
+            batch: &mut $crate::Batch,
+        ) -> ::std::result::Result<$crate::Location, $crate::Error> {
             self.$to.append_keeping(batch)
         }
     };

@@ -26,7 +26,7 @@ impl Backend for ReadOnly {
         Err(Error::ReadOnly)
     }
 
-    fn append_keeping(&self, _: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, _: &mut Batch) -> Result<Location, Error> {
         Err(Error::ReadOnly)
     }
 
@@ -130,7 +130,7 @@ impl Backend for Counted {
         self.times(durability).time(|| self.inner.append(batch, moves, durability))
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         self.count_batch(batch);
         self.counts.append_times.time(|| self.inner.append_keeping(batch))
     }

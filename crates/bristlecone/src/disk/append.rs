@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Position, RefMove, RefTarget, check_moves},
+    backend::{Batch, Position, RefMove, RefTarget, check_moves},
 };
 
 /// Records from this length on are written from where they are, not copied into the buffer first: two
@@ -174,7 +174,7 @@ impl DiskState {
         let trailer = frame::trailer(&bytes, &out[payload_at..]);
         out.extend_from_slice(&trailer.to_le_bytes());
         run.tail.pass_frame(&head, trailer);
-        run.frames.push(Planned { index, base, moves: request.moves, targets, after: run.tail });
+        run.frames.push(Planned { index, batch: request.batch, base, moves: request.moves, targets, after: run.tail });
     }
 
     /// Writes the frames of a run in one write, and lets them count.
@@ -194,7 +194,7 @@ impl DiskState {
         let (written, error) = write_counted(segment, &log.buffer, start);
         let whole = run.frames.iter().take_while(|planned| planned.after.end <= start + written).count();
         let end = start + log.buffer.len() as u64;
-        self.finish_run(log, run, whole, appended);
+        self.finish_run(log, run, segment, whole, appended);
         match error {
             None => Ok(()),
             Some(error) => {
@@ -223,7 +223,7 @@ impl DiskState {
         match result {
             Ok(()) => {
                 self.counters.bytes_written.fetch_add(request.records.len() as u64, Relaxed);
-                self.finish_run(log, run, 1, appended);
+                self.finish_run(log, run, segment, 1, appended);
                 Ok(())
             }
             Err(error) => {
@@ -234,7 +234,15 @@ impl DiskState {
     }
 
     /// Lets the first `whole` frames of the run count, and forgets the others.
-    fn finish_run(&self, log: &mut LogWriter, run: &mut FrameRun<'_>, whole: usize, appended: &mut [Option<Appended>]) {
+    fn finish_run(
+        &self,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'_>,
+        segment: &Segment,
+        whole: usize,
+        appended: &mut [Option<Appended>],
+    ) {
+        let before_run = log.tail.end;
         self.counters.writes.fetch_add(1, Relaxed);
         self.counters.batches.fetch_add(whole as u64, Relaxed);
         self.counters.bytes_written.fetch_add(log.buffer.len() as u64, Relaxed);
@@ -252,6 +260,12 @@ impl DiskState {
         } else {
             self.publish(&log.tail);
         }
+        let mut at = before_run;
+        let frames = run.frames.iter().map(|planned| {
+            let begin = std::mem::replace(&mut at, planned.after.end);
+            AppendedFrame { at: begin, end: planned.after.end, batch: planned.batch }
+        });
+        self.index_appended(segment, frames);
         for planned in run.frames.drain(..) {
             appended[planned.index] = Some(Ok((planned.base, planned.after.location())));
         }
@@ -317,10 +331,20 @@ struct FrameRun<'a> {
     tabled: HashMap<&'a str, Option<RefTarget>>,
 }
 
+/// A frame that was written.
+pub(super) struct AppendedFrame<'a> {
+    /// Where it begins and ends in its segment.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// What its records are of.
+    pub(super) batch: &'a Batch,
+}
+
 #[derive(Debug)]
 struct Planned<'a> {
     /// Which of the group's requests it is.
     index: usize,
+    batch: &'a Batch,
     base: Location,
     moves: &'a [RefMove],
     targets: Targets,

@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
+use bristlecone_core::{Location, ObjRef, Object, Oid};
 
 use super::{
     files::segment_name,
@@ -250,16 +250,7 @@ impl<'a> DiskView<'a> {
         if index.upto < upto {
             let survey = SegmentSurvey::of_frames(segment, self.header.salt, index.upto, upto);
             let survey = survey.map_err(|error| self.io(&segment.name, error))?;
-            let same = |one: u32, other: u32| {
-                let id = |at: u32| {
-                    let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64).ok()?;
-                    Oid::new(RecordHeader::first(&header)?.oid()?).ok()
-                };
-                id(one).is_some_and(|one| Some(one) == id(other))
-            };
-            for (prefix, offset) in survey.entries {
-                index.insert(prefix, offset, |other| same(offset, other));
-            }
+            index.extend(segment, survey.entries.into_iter());
             index.lost.extend(survey.lost);
             index.upto = upto;
         }

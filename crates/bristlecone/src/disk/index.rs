@@ -1,9 +1,18 @@
 //! Where an id of the tail is: a table in memory, made from the segment at the first lookup of an id without a
-//! location. It holds part of an id and an offset; the caller compares the whole id at the record.
+//! location, and while there are such lookups from what this process appends. It holds part of an id and an offset; the
+//! caller compares the whole id at the record.
 
-use std::ops::RangeInclusive;
+use std::{
+    io,
+    ops::RangeInclusive,
+    sync::atomic::{AtomicBool, Ordering::*},
+};
 
-use super::{ids::LostRange, sealed::IndexEntry};
+use bristlecone_core::{Oid, RECORD_HEADER_BYTES, RecordHeader};
+
+use super::{
+    append::AppendedFrame, frame::HEAD_BYTES, ids::LostRange, log::DiskState, sealed::IndexEntry, segment::Segment,
+};
 
 /// The index of the unsealed tail: open addressing, 8 bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]
@@ -15,6 +24,8 @@ pub(super) struct TailIndex {
     // The upper half of the id's hash and the offset; 0 is empty, as no record starts at 0.
     slots: Vec<u64>,
     len: usize,
+    // Whether an id was looked up since something was added.
+    asked: AtomicBool,
     /// Where records may have been that cannot be read any more.
     pub(super) lost: Vec<LostRange>,
     /// The same in the order of ids, once they were asked for by their first digits.
@@ -74,8 +85,39 @@ impl TailIndex {
         }
     }
 
+    /// Adds records of the segment that is indexed.
+    pub(super) fn extend(&mut self, segment: &Segment, entries: impl Iterator<Item = IndexEntry>) {
+        let id = |at: u32| -> io::Result<Option<Oid>> {
+            let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64)?;
+            Ok(RecordHeader::first(&header).and_then(RecordHeader::oid).and_then(|oid| Oid::new(oid).ok()))
+        };
+        let same =
+            |one: u32, other: u32| matches!((id(one), id(other)), (Ok(Some(one)), Ok(Some(other))) if one == other);
+        for (prefix, offset) in entries {
+            self.insert(prefix, offset, |other| same(offset, other));
+        }
+    }
+
+    /// Adds frames that this process has appended, if ids were looked up since something was added last: else they may never be
+    /// asked for, and are found in the segment if they are. The table goes on from what is before them, or stays.
+    fn follow<'b>(&mut self, segment: &Segment, frames: impl Iterator<Item = AppendedFrame<'b>>) {
+        if self.segment != segment.number || !std::mem::take(self.asked.get_mut()) {
+            return;
+        }
+        for frame in frames {
+            if self.upto == frame.at {
+                let records_at = frame.at as u32 + HEAD_BYTES as u32;
+                self.extend(segment, frame.batch.offsets().map(|(oid, offset)| (oid.prefix(), records_at + offset)));
+                self.upto = frame.end;
+            }
+        }
+    }
+
     /// Returns the first offset under this prefix that `is_it` accepts.
     pub(super) fn find(&self, prefix: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        if !self.asked.load(Relaxed) {
+            self.asked.store(true, Relaxed);
+        }
         if self.slots.is_empty() {
             return None;
         }
@@ -125,6 +167,16 @@ fn spread(prefix: u64) -> u64 {
 
 fn place(high: u64) -> u64 {
     (high.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) & 0xffff_ffff
+}
+
+impl DiskState {
+    /// Adds frames that this process has appended to the table of the tail, where that is of use.
+    pub(super) fn index_appended<'b>(&self, segment: &Segment, frames: impl Iterator<Item = AppendedFrame<'b>>) {
+        // A thread that looks up an id meanwhile, or brings the table up to date, is not waited for.
+        if let Ok(mut index) = self.tail_index.try_write() {
+            index.follow(segment, frames);
+        }
+    }
 }
 
 #[cfg(test)]

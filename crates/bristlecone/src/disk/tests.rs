@@ -21,6 +21,7 @@ mod memory;
 mod passed;
 mod refs;
 mod speed;
+mod tail;
 mod unreached;
 mod verified;
 

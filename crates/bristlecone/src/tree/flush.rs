@@ -16,7 +16,7 @@ use std::{
 };
 
 use bristlecone_core::{
-    Change, ChangeList, ChangeTarget, EntryKind, Format, Mode, ObjRef, Oid, Path, Sink, Target, TreeId,
+    Change, ChangeList, ChangeTarget, EntryKind, Format, Location, Mode, ObjRef, Oid, Path, Sink, Target, TreeId,
 };
 
 use smallvec::SmallVec;
@@ -157,6 +157,9 @@ impl<F: Format> Tree<F> {
         (self.patch, self.active) = (None, None);
         self.in_flight.clear();
         self.forget_pending();
+        if let Some(prewritten) = &self.prewritten {
+            prewritten.lock().unwrap_or_else(PoisonError::into_inner).forget_places();
+        }
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }
@@ -526,13 +529,28 @@ impl<'t, F: Format> Flush<'t, F> {
         false
     }
 
+    /// Returns where a large value is that was written before.
+    fn place(&self, sink: &FlushSink<'_>, oid: &Oid) -> Option<Location> {
+        let tree = self.tree;
+        let prewritten = tree.prewritten.as_ref().map(|prewritten| prewritten.lock());
+        let place = prewritten.and_then(|values| values.unwrap_or_else(PoisonError::into_inner).place(oid));
+        if let Some((at, sweeps)) = place {
+            // Kept first, so that it stays if it is still there.
+            sink.leave_out(oid);
+            if tree.store.backend.sweeps() == sweeps {
+                return Some(at);
+            }
+        }
+        sink.known(oid)
+    }
+
     fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t NewLeaf) -> Result<ChangeTarget<'t>> {
         let inline = self.tree.store.format.inline_bytes_max();
         let value = match leaf {
             NewLeaf::Short { bytes, .. } => &bytes[..],
             NewLeaf::Shared { value, .. } => value.as_bytes(),
             NewLeaf::Stored { at, bytes, .. } => {
-                let place = if at.at.is_some() { Some(at.at) } else { sink.known(&at.oid) };
+                let place = if at.at.is_some() { Some(at.at) } else { self.place(sink, &at.oid) };
                 let at = ObjRef::new(at.oid, place.unwrap_or(at.at));
                 return Ok(ChangeTarget::Object { at, bytes: *bytes });
             }

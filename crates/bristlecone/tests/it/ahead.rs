@@ -54,7 +54,7 @@ fn heads(disk: &SimStorage) -> Vec<Head> {
     let names = disk.files().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".seg"));
     let head = |name: String| {
         let bytes = disk.contents(&name).unwrap();
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let word = |at: usize| bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap()));
         let ahead = bytes.starts_with(b"BCONESG3");
         Head { name, number: word(8) & 0xffff_ffff, durable_end: ahead.then(|| word(80)) }
     };
@@ -217,4 +217,61 @@ fn a_collection_begins_where_all_before_is_durable() {
         let heads = heads(&disk);
         assert!(heads[0].number > 1 && heads[0].durable_end.is_none(), "{filling}: {}", heads[0].name);
     }
+}
+
+/// What a head says was durable is damaged, not torn, though nothing else says so; and nothing is removed.
+#[test]
+fn a_loss_that_only_a_later_head_tells_is_told() {
+    let between = (0..2).map(|n| commit(500 + n, Durability::None));
+    let behind = (0..3).map(|n| commit(2500 + n, Durability::None));
+    let (disk, run) = run(tiny(), between.chain([CrashStep::Flush { handle: 0 }]).chain(behind));
+    let whole = after(&disk, &run, run.events.len() - 1);
+    let durable_end = heads(&whole).pop().unwrap().durable_end.unwrap();
+    let (name, end) = (format!("segments/{:08}.seg", durable_end >> 32), durable_end & 0xffff_ffff);
+    let bytes = whole.contents(&name).unwrap();
+    let mut tried = 0;
+    for at in (300..end).step_by(7).filter(|&at| bytes[at as usize] != 0) {
+        let disk = whole.fork();
+        disk.remove("segments/durable").unwrap();
+        disk.flip(&name, at, 2);
+        let before = disk.files();
+        match open(&disk, false) {
+            // Records that were durable are checked when they are read.
+            Ok(backend) => assert!(!check(&backend).is_empty(), "a flip at {at}"),
+            Err(error) => {
+                assert!(matches!(&error, Error::Corrupt { file, .. } if *file == name), "a flip at {at}: {error:?}");
+                assert!(before.iter().all(|file| disk.files().contains(file)), "a flip at {at}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 5, "{tried}");
+}
+
+/// The numbers of segments that a recovery removes are used again, by files whose names may not become durable.
+#[test]
+fn what_a_recovery_removed_does_not_come_back() {
+    let (disk, run) = run(tiny(), (0..6).map(|n| commit(1700 + n, Durability::None)));
+    let (mut again, policies) = (0, [Policy::Sectors, Policy::Writes, Policy::Prefix, Policy::Lost]);
+    for (step, seed) in (3..run.events.len()).flat_map(|step| (0..40).map(move |seed| (step, seed))) {
+        let disk = after(&disk, &run, step).reboot(seed, policies[seed as usize % 3]);
+        let before = heads(&disk).len();
+        let writer = open(&disk, false).unwrap();
+        let removed = before - heads(&disk).len();
+        let sample = |number: u64| Family::default().contents(1 << 30 | number, 900);
+        for number in 0..12 {
+            let mut batch = Batch::new();
+            sample(number).put(&mut batch, &HashMap::new());
+            writer.append(batch, &[], Durability::None).unwrap();
+        }
+        again += usize::from(removed > 0);
+        for (cut, policy) in (0..6).flat_map(|cut| policies.map(|policy| (cut, policy))) {
+            let disk = disk.reboot(cut * 1000 + seed, policy);
+            let opened =
+                open(&disk, false).unwrap_or_else(|error| panic!("step {step}, seed {seed}, cut {cut}: {error}"));
+            assert_eq!(check(&opened), []);
+            append(&opened, 1);
+        }
+    }
+    assert!(again > 40, "{again}");
 }

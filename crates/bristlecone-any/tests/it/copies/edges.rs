@@ -122,7 +122,7 @@ impl Backend for Apart {
         self.inner.append(batch, moves, durability)
     }
 
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), StoreError> {
+    fn append_keeping(&self, batch: &mut Batch) -> Result<Location, StoreError> {
         self.unflushed.store(true, Relaxed);
         self.inner.append_keeping(batch)
     }

@@ -81,7 +81,10 @@ impl Copying<'_> {
         }
         put_copy(&mut self.batch, oid, object, children);
         self.copied += 1;
-        if self.batch.bytes().len() >= BATCH_BYTES { self.stores.upper.append_keeping(&mut self.batch) } else { Ok(()) }
+        if self.batch.bytes().len() >= BATCH_BYTES {
+            self.stores.upper.append_keeping(&mut self.batch)?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<u64, Error> {
