@@ -86,6 +86,7 @@ mod upgrade;
 mod verified;
 mod view;
 mod walk;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -316,7 +317,14 @@ impl DiskBackend {
             held: Mutex::default(),
             settled: Mutex::default(),
             gate: Mutex::default(),
-            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
+            log: Mutex::new(LogWriter {
+                tail,
+                buffer: Vec::new(),
+                appended: false,
+                began: None,
+                named: None,
+                written: written::WrittenRecords::default(),
+            }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
             queue: request::DiskAppendQueue::default(),

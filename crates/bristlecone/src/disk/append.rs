@@ -260,11 +260,13 @@ impl DiskState {
         } else {
             self.publish(&log.tail);
         }
-        let mut at = before_run;
-        let frames = run.frames.iter().map(|planned| {
-            let begin = std::mem::replace(&mut at, planned.after.end);
-            AppendedFrame { at: begin, end: planned.after.end, batch: planned.batch }
+        let begins = std::iter::once(before_run).chain(run.frames.iter().map(|planned| planned.after.end));
+        let frames = begins.zip(&run.frames).map(|(at, planned)| AppendedFrame {
+            at,
+            end: planned.after.end,
+            batch: planned.batch,
         });
+        frames.clone().for_each(|frame| log.written.pass(segment.number, &frame));
         self.index_appended(segment, frames);
         for planned in run.frames.drain(..) {
             appended[planned.index] = Some(Ok((planned.base, planned.after.location())));

@@ -10,12 +10,15 @@ use std::{
     time::Duration,
 };
 
-use super::{DiskOptions, filters::Run, spare::Spare};
+use super::{DiskOptions, filters::Run, spare::Spare, written::WrittenSegment};
 use crate::{engine::Worker, sync::lock};
 
 /// The only job of each worker.
 pub(super) const FLUSH: usize = 0;
 pub(super) const MAINTAIN: usize = 0;
+
+/// Of so many sealed segments that wait for their indexes the records are kept.
+const WRITTEN_MAX: usize = 4;
 
 /// The workers of a store, and what they are to do.
 #[derive(Debug)]
@@ -37,8 +40,8 @@ pub(super) struct Background<S> {
 
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// Sealed segments whose indexes are asked for.
-    pub(super) index: Vec<u32>,
+    /// Sealed segments whose indexes are asked for, with their records where these are known.
+    pub(super) index: Vec<(u32, Option<WrittenSegment>)>,
     /// Runs of segments whose filters are asked for.
     pub(super) filters: Vec<Run>,
     /// A file that was prepared for the next segment.
@@ -67,9 +70,13 @@ impl<S: Send + Sync + 'static> Background<S> {
         self.maintenance.serve(owner);
     }
 
-    /// Asks for the index of a sealed segment.
-    pub(super) fn index_soon(&self, number: u32) {
-        lock(&self.jobs).index.push(number);
+    /// Asks for the index of a sealed segment; `written`: its records, if they are known.
+    pub(super) fn index_soon(&self, number: u32, written: Option<WrittenSegment>) {
+        let mut jobs = lock(&self.jobs);
+        let waiting = jobs.index.iter().filter(|(_, written)| written.is_some()).count();
+        // Where the worker does not keep up, it reads the segments.
+        jobs.index.push((number, written.filter(|_| waiting < WRITTEN_MAX)));
+        drop(jobs);
         self.maintenance.ask(MAINTAIN);
     }
 

@@ -25,6 +25,7 @@ use super::{
     segment::{COLD, Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
     view::DiskView,
+    written::WrittenSegment,
 };
 use crate::{
     Error,
@@ -372,7 +373,7 @@ impl<'a> DiskView<'a> {
         let instead = if right { None } else { Some(self.index_in_memory(segment, &survey.entries)?) };
         if survey.sealed.is_some() && self.lock.is_some() && !(right && ids.bound) {
             if self.options.background {
-                self.background.index_soon(segment.number);
+                self.background.index_soon(segment.number, None);
             } else {
                 self.write_index(segment, &survey);
             }
@@ -408,12 +409,18 @@ impl<'a> DiskView<'a> {
         self.corrupt(&segment.name, 0, "the segment's index was right before and is damaged now")
     }
 
-    /// Sees to it that a sealed segment has an index that is bound to it, as far as possible.
-    pub(super) fn renew_index(&self, segment: &Segment) -> Result<(), Error> {
+    /// Sees to it that a sealed segment has an index that is bound to it, as far as possible; `written`: its records, where this
+    /// process wrote them all and knows them.
+    pub(super) fn renew_index(&self, segment: &Segment, written: Option<WrittenSegment>) -> Result<(), Error> {
         let usable = self.index_file(segment, Form::Seal);
         let distrusted = segment.ids.get().is_some_and(|ids| ids.surveyed.get().is_some());
         if usable.is_none() || distrusted {
-            let survey = self.survey(segment)?;
+            let survey = match written.filter(|_| !distrusted) {
+                Some(WrittenSegment { tie, entries }) => {
+                    SegmentSurvey { entries, sealed: Some(tie), ..SegmentSurvey::default() }
+                }
+                None => self.survey(segment)?,
+            };
             self.write_index(segment, &survey);
         }
         Ok(())

@@ -34,6 +34,7 @@ use super::{
     unreached::Unreached,
     verified::BitMemory,
     view::DiskView,
+    written::WrittenRecords,
 };
 use crate::{
     Error,
@@ -162,6 +163,8 @@ pub(super) struct LogWriter {
     pub(super) appended: bool,
     /// When this backend began the segment in which the log ends, if it did.
     pub(super) began: Option<Instant>,
+    /// The records of that segment, as far as this backend wrote them.
+    pub(super) written: WrittenRecords,
     /// The state that the last frames named, until the tables follow.
     pub(super) named: Option<StateRef>,
 }

@@ -51,15 +51,15 @@ impl DiskState {
     /// What the maintenance worker does.
     fn maintain(&self) {
         let background = &self.background;
-        let numbers = std::mem::take(&mut lock(&background.jobs).index);
+        let sealed = std::mem::take(&mut lock(&background.jobs).index);
         if background.spare_asked.load(SeqCst) {
             self.prepare_spare();
         }
         // A segment was sealed.
-        if !numbers.is_empty() {
+        if !sealed.is_empty() {
             self.look_for_garbage();
         }
-        for number in numbers {
+        for (number, written) in sealed {
             if background.maintenance.is_stopping() {
                 return;
             }
@@ -67,7 +67,7 @@ impl DiskState {
             let table = self.table();
             let view = self.view(&table);
             if let Ok(Some(segment)) = view.segment(number) {
-                let _ = view.renew_index(segment);
+                let _ = view.renew_index(segment, written);
             }
         }
         self.make_filters();

@@ -96,9 +96,11 @@ impl DiskState {
         self.counters.bytes_written.fetch_add(head.len() as u64, Relaxed);
         if let Some((bytes, _)) = &seal {
             self.write_frame(&old, bytes, log.tail.end)?;
+            log.written.pass_small(old.number, log.tail.end, sealed.end);
             log.tail = sealed;
             self.publish(&sealed);
         }
+        let written = log.written.take(&sealed);
         if !ahead {
             // The process that sealed it may have died before the sync.
             self.sync_segment(&old)?;
@@ -116,7 +118,11 @@ impl DiskState {
             }
             Err(error) => return Err(self.io(&name, error)),
         };
-        self.enter_segment(log, spare, number, tabled)
+        self.enter_segment(log, spare, number, tabled)?;
+        if self.options.background {
+            self.background.index_soon(sealed.segment, written);
+        }
+        Ok(())
     }
 
     /// Goes on in the new segment, whose name is made durable first unless it was begun ahead; `tabled`: the refs by the tables
@@ -136,8 +142,8 @@ impl DiskState {
             self.sync.note_named(number);
             self.sync.note_durable(Tail::start(&head).location());
         }
-        let old = log.tail.segment;
         log.tail = Tail::start(&head);
+        log.written.begin(&log.tail, self.options.background);
         log.began = Some(Instant::now());
         self.sync.note_sealed(head.previous_end);
         match tabled {
@@ -151,7 +157,6 @@ impl DiskState {
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
             self.background.spare_asked.store(false, Relaxed);
-            self.background.index_soon(old);
         }
         Ok(())
     }

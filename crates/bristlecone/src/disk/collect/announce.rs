@@ -110,6 +110,7 @@ impl DiskState {
         let segment = self.state_segment(log, &payload)?;
         let (bytes, after) = self.small_frame(&log.tail, FrameKind::State, &payload, self.sync.durable_end());
         self.write_frame(&segment, &bytes, log.tail.end)?;
+        log.written.pass_small(segment.number, log.tail.end, after.end);
         log.tail = after;
         log.appended = true;
         log.named = Some(named);

@@ -49,3 +49,70 @@ fn what_is_appended_is_in_the_table_as_if_it_had_been_read() {
     assert_eq!(followed, table(&backend, 0..400));
     assert!(followed.1 == end() && followed.0.iter().filter(|offsets| !offsets.is_empty()).count() > 300);
 }
+
+#[test]
+fn the_records_of_a_segment_are_known_as_long_as_one_process_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small().segment_bytes(1 << 20));
+    let shared = &backend.shared;
+    let take = || {
+        let mut log = lock(&shared.log);
+        let tail = log.tail;
+        log.written.take(&tail)
+    };
+    assert!(take().is_none(), "nothing is kept where no thread makes indexes");
+    {
+        let mut log = lock(&shared.log);
+        let tail = log.tail;
+        log.written.begin(&tail, true);
+    }
+    for number in 0..50 {
+        let moves = [to("main", number, Expected::Any)];
+        let moves = if number % 5 == 0 { &moves[..] } else { &[] };
+        backend.append(batch(number..number + number % 4 + 1, 40), moves, Durability::None).unwrap();
+    }
+    let written = take().unwrap();
+    let tail = lock(&shared.log).tail;
+    let segment = shared.tail_segment(&tail).unwrap();
+    let (salt, from) = (shared.header.salt, segment.frames_at());
+    let mut read = survey::SegmentSurvey::of_frames(&segment, salt, from, tail.end).unwrap().entries;
+    let mut known = written.entries;
+    read.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(known, read);
+    assert_eq!((known.len(), written.tie.end), (123, tail.end));
+    // Another process comes between.
+    lock(&shared.log).written.begin(&tail, true);
+    let other = open(dir.path(), small());
+    commit(&backend, 100, Durability::None).unwrap();
+    commit(&other, 101, Durability::None).unwrap();
+    commit(&backend, 102, Durability::None).unwrap();
+    assert!(take().is_none());
+}
+
+#[test]
+fn the_worker_makes_the_index_that_the_segment_gives() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small().background(true).segment_bytes(1 << 16));
+    let mut number = 0;
+    while lock(&backend.shared.log).tail.segment < 6 {
+        commit(&backend, number % 700, Durability::None).unwrap();
+        number += 1;
+    }
+    let sealed = 2..6;
+    let file = |number: u32| dir.path().join(format!("segments/{number:08}.ids"));
+    let start = Instant::now();
+    while !sealed.clone().all(|number| file(number).exists()) {
+        assert!(start.elapsed().as_secs() < 60, "indexes come soon");
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let made: Vec<_> = sealed.clone().map(|number| std::fs::read(file(number)).unwrap()).collect();
+    backend.close().unwrap();
+    let table = backend.shared.table();
+    let view = backend.shared.view(&table);
+    for (number, made) in sealed.zip(made) {
+        std::fs::remove_file(file(number)).unwrap();
+        view.renew_index(view.segment(number).unwrap().unwrap(), None).unwrap();
+        assert!(std::fs::read(file(number)).unwrap() == made, "segment {number}");
+    }
+}
