@@ -292,6 +292,26 @@ mod memory {
             .collect();
         handles.into_iter().for_each(|handle| handle.join().unwrap());
     }
+
+    /// Threads fill several slabs, of which a thread of the arena makes some, and read what they kept.
+    pub fn fill_and_read() {
+        let arena: shuttle::sync::Arc<crate::arena::Arena> = shuttle::sync::Arc::default();
+        let handles: Vec<_> = (1..3u8)
+            .map(|thread| {
+                let arena = arena.clone();
+                shuttle::thread::spawn(move || {
+                    let run = vec![thread; (2 << 20) - 8];
+                    let places: Vec<_> = (0..5).map(|_| arena.keep(run.clone())).collect();
+                    let table = arena.table();
+                    for at in places {
+                        let kept = &table.get(at).unwrap()[..run.len()];
+                        assert_eq!((kept[0], kept[run.len() - 1]), (thread, thread));
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
 }
 
 mod sweeping {
@@ -403,4 +423,6 @@ fn what_is_dropped_is_dropped_for_those_who_come_later() {
 fn what_the_arena_keeps_is_seen_whole() {
     shuttle::check_random(memory::keep_and_read, 1_000);
     shuttle::check_pct(memory::keep_and_read, 1_000, 3);
+    shuttle::check_random(memory::fill_and_read, 40);
+    shuttle::check_pct(memory::fill_and_read, 40, 3);
 }

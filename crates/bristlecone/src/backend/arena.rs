@@ -4,7 +4,9 @@
 //! A table of slabs only grows; to drop slabs is to go on with another table, which shares the others.
 //!
 //! Runs of bytes are copied into slabs of several MiB, on huge pages where the system has them: storing a
-//! commit of 4 KiB otherwise costs a page fault. Long runs stay where they are and are slabs of their own.
+//! commit of 4 KiB otherwise costs a page fault. Once half of a slab is full, a thread makes the next one and has the system
+//! clear its pages, which takes a third as long as the commits that fill them. Long runs stay where they are and are slabs of their
+//! own.
 
 use std::slice;
 
@@ -14,6 +16,7 @@ use memmap2::MmapMut;
 use crate::sync::{
     Arc, Mutex, PoisonError, RwLock,
     atomic::{AtomicUsize, Ordering::*},
+    thread,
 };
 
 /// The size of a slab in bytes.
@@ -26,8 +29,24 @@ pub(super) const LONG_BYTES: usize = 2 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     current: RwLock<Arc<SlabTable>>,
-    // The number of the slab that is being filled.
-    filling: Mutex<Option<usize>>,
+    filling: Mutex<Filling>,
+    spare: Arc<Mutex<SpareSlab>>,
+}
+
+/// Which slab is being filled.
+#[derive(Debug, Default)]
+struct Filling {
+    number: Option<usize>,
+    /// Whether the one after it was asked for.
+    asked: bool,
+}
+
+/// A slab to come.
+#[derive(Debug, Default)]
+struct SpareSlab {
+    /// Whether a thread makes one, or has.
+    asked: bool,
+    slab: Option<Slab>,
 }
 
 /// Slabs by their numbers, which are never given twice.
@@ -74,11 +93,17 @@ unsafe impl Send for Slab {}
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    fn new() -> std::io::Result<Self> {
+    /// Returns an empty slab; `cleared`: its pages are made at once, not when they are written first.
+    fn new(cleared: bool) -> std::io::Result<Self> {
         let mut map = MmapMut::map_anon(SLAB_BYTES)?;
         #[cfg(target_os = "linux")]
-        // Without huge pages it only takes longer.
-        let _ = map.advise(memmap2::Advice::HugePage);
+        {
+            // Without huge pages, and without pages made before, it only takes longer.
+            let _ = map.advise(memmap2::Advice::HugePage);
+            let _ = if cleared { map.advise(memmap2::Advice::PopulateWrite) } else { Ok(()) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = cleared;
         let (start, bytes) = (map.as_mut_ptr(), map.len());
         Ok(Self { start, bytes, kept: AtomicUsize::new(0), _memory: SlabMemory::Filling { _map: map } })
     }
@@ -140,14 +165,51 @@ impl Arena {
         let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let place = |number: usize| {
             let offset = table.slabs.get(number)?.fill(run)?;
-            Some(Location((number as u64) << 32 | offset as u64))
+            Some((Location((number as u64) << 32 | offset as u64), offset + run.len()))
         };
-        if let Some(at) = filling.and_then(place) {
-            return Some(at);
+        let placed = filling.number.and_then(place);
+        let (at, kept) = match placed {
+            Some(placed) => placed,
+            None => {
+                let slab = match self.take_spare() {
+                    Some(slab) => slab,
+                    None => Slab::new(false).ok()?,
+                };
+                let number = table.push(slab);
+                *filling = Filling { number: Some(number), asked: false };
+                place(number)?
+            }
+        };
+        if kept >= SLAB_BYTES / 2 && !filling.asked {
+            filling.asked = true;
+            self.make_spare();
         }
-        let number = table.push(Slab::new().ok()?);
-        *filling = Some(number);
-        place(number)
+        Some(at)
+    }
+
+    /// Returns the slab that a thread has made, if it has. Waits for no lock: in a forked process its holder may be missing.
+    fn take_spare(&self) -> Option<Slab> {
+        let mut spare = self.spare.try_lock().ok()?;
+        let slab = spare.slab.take()?;
+        spare.asked = false;
+        Some(slab)
+    }
+
+    /// Has a thread make a slab, unless one does or there is one.
+    fn make_spare(&self) {
+        let Ok(mut spare) = self.spare.try_lock() else { return };
+        if spare.asked {
+            return;
+        }
+        let shared = self.spare.clone();
+        let make = move || {
+            let slab = Slab::new(true).ok();
+            let mut spare = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.asked = slab.is_some();
+            spare.slab = slab;
+        };
+        // Without a thread the slab is made when it is needed.
+        spare.asked = thread::Builder::new().name("cone-memory".to_owned()).spawn(make).is_ok();
     }
 
     /// Keeps a run, whose length is a multiple of 8, and returns where it starts.
@@ -161,7 +223,7 @@ impl Arena {
 
     /// Has the next run begin a slab.
     pub(super) fn leave_slab(&self) {
-        *self.filling.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.filling.lock().unwrap_or_else(PoisonError::into_inner) = Filling::default();
     }
 
     /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is

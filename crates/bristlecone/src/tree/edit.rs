@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone_core::{EntryKind, Format, ObjRef, Path};
+use smallvec::SmallVec;
 
 use super::{
     Tree,
@@ -83,7 +84,8 @@ impl<F: Format> Tree<F> {
     pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<NewLeaf> {
         let bytes = value.as_bytes();
         if bytes.len() <= SHORT_BYTES {
-            return Ok(NewLeaf::Short { kind, bytes: bytes.into() });
+            // From a slice, since `into` copies byte by byte.
+            return Ok(NewLeaf::Short { kind, bytes: SmallVec::from_slice(bytes) });
         }
         let length = bytes.len() as u64;
         if length < PREWRITTEN_BYTES_MIN as u64 {

@@ -197,7 +197,8 @@ fn wanted(name: &str, last_segment: &str, fate: Fate) -> (&'static [Seen], &'sta
         "store" | "segments" => (&[Refused], &[Refused]),
         "lock" | "segments/store.copy" | "segments/durable" if plain => (&[Whole], &[Whole]),
         "lock" | "segments/store.copy" | "segments/durable" => (&[Whole], &[Whole, Refused]),
-        _ if name == last_segment && fate == Fate::Missing => (&[Told], &[Refused]),
+        // Without a head it may be one that a power cut took.
+        _ if name == last_segment && plain => (&[Told], &[Refused]),
         _ if name == last_segment => (&[Refused], &[Refused]),
         _ if name.ends_with(".seg") && plain => (&[Told], &[Told]),
         // What cannot be read at all ends the check, which names it.

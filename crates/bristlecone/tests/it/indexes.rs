@@ -228,7 +228,11 @@ struct RecordAt {
 
 /// Returns how long the head of a segment is, its refs apart.
 fn head_bytes(segment: &[u8]) -> usize {
-    if segment.starts_with(b"BCONESG2") { 88 } else { 64 }
+    match &segment[..8] {
+        b"BCONESG2" => 88,
+        b"BCONESG3" => 96,
+        _ => 64,
+    }
 }
 
 fn frames(bytes: &[u8]) -> Vec<Frame> {
