@@ -129,6 +129,15 @@ impl Batch {
         })
     }
 
+    /// Returns [`Oid::prefix`] and offset of every object, in order, which is cheaper still.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.list.iter().map(|place| {
+            let header = RecordHeader::first(&self.bytes[place.at() as usize..]);
+            let prefix = header.and_then(|header| header.padded_oid().first_chunk().copied());
+            (u64::from_le_bytes(prefix.unwrap_or_default()), place.at())
+        })
+    }
+
     /// Returns the id of the record at an offset.
     #[inline]
     fn oid_at(&self, at: u32) -> &[u8] {
@@ -286,6 +295,17 @@ mod tests {
     /// Puts an object whose children are others of the batch.
     fn put(batch: &mut Batch, byte: u8, children: &[Location]) -> Location {
         batch.put(Kind::Node, Oid::from_array([byte; 32]), &[byte; 5], children, &[u64::from(byte)])
+    }
+
+    #[test]
+    fn prefixes_are_those_of_the_ids() {
+        let mut batch = Batch::new();
+        for length in 1..=Oid::BYTES_MAX {
+            let oid = Oid::new(&vec![length as u8; length]).unwrap();
+            batch.put(Kind::Contents, oid, &[7; 3], &[], &[]);
+        }
+        assert_eq!(batch.len(), Oid::BYTES_MAX);
+        assert!(batch.prefixes().eq(batch.offsets().map(|(oid, at)| (oid.prefix(), at))));
     }
 
     #[test]

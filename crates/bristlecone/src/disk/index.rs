@@ -107,7 +107,7 @@ impl TailIndex {
         for frame in frames {
             if self.upto == frame.at {
                 let records_at = frame.at as u32 + HEAD_BYTES as u32;
-                self.extend(segment, frame.batch.offsets().map(|(oid, offset)| (oid.prefix(), records_at + offset)));
+                self.extend(segment, frame.batch.prefixes().map(|(prefix, offset)| (prefix, records_at + offset)));
                 self.upto = frame.end;
             }
         }

@@ -26,7 +26,7 @@ impl WrittenRecords {
             return;
         }
         let records_at = frame.at as u32 + HEAD_BYTES as u32;
-        self.entries.extend(frame.batch.offsets().map(|(oid, offset)| (oid.prefix(), records_at + offset)));
+        self.entries.extend(frame.batch.prefixes().map(|(prefix, offset)| (prefix, records_at + offset)));
         if self.entries.len() > ENTRIES_MAX {
             *self = Self::default();
         }
