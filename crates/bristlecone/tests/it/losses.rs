@@ -182,7 +182,8 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
     let (whole, states) = store();
     let name = last_segment(&whole);
     let bytes = whole.contents(&name).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
+    // The last bytes of a checksum may be zero.
+    let end = (bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1).next_multiple_of(8);
     // The checkpoint at its end is not waited for, and only says that nothing follows.
     let claimed = end - CHECKPOINT_BYTES;
     for from in [claimed, claimed + 8, claimed + 32] {
