@@ -3,7 +3,6 @@
 //! caller compares the whole id at the record.
 
 use std::{
-    io,
     ops::RangeInclusive,
     sync::atomic::{AtomicBool, Ordering::*},
 };
@@ -87,12 +86,11 @@ impl TailIndex {
 
     /// Adds records of the segment that is indexed.
     pub(super) fn extend(&mut self, segment: &Segment, entries: impl Iterator<Item = IndexEntry>) {
-        let id = |at: u32| -> io::Result<Option<Oid>> {
-            let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64)?;
-            Ok(RecordHeader::first(&header).and_then(RecordHeader::oid).and_then(|oid| Oid::new(oid).ok()))
+        let id = |at: u32| {
+            let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64).ok()?;
+            Oid::new(RecordHeader::first(&header)?.oid()?).ok()
         };
-        let same =
-            |one: u32, other: u32| matches!((id(one), id(other)), (Ok(Some(one)), Ok(Some(other))) if one == other);
+        let same = |one: u32, other: u32| id(one).is_some_and(|one| Some(one) == id(other));
         for (prefix, offset) in entries {
             self.insert(prefix, offset, |other| same(offset, other));
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, Damage, Durability, Error, Expected, ObjRef, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, ObjRef, RefMove, RefTarget,
     disk::{DiskBackend, DiskOptions},
     storage::Storage as _,
 };
@@ -13,7 +13,7 @@ use bristlecone_testkit::{
     sim::{Policy, SimStorage},
 };
 
-use crate::engine::{DiskEngine, tiny};
+use crate::engine::{DiskEngine, check, open_tiny as open, tiny};
 
 fn commit(bytes: usize, durability: Durability) -> CrashStep {
     CrashStep::Commit { handle: 0, refs: vec!["main".to_owned()], sizes: vec![bytes], durability }
@@ -59,16 +59,6 @@ fn heads(disk: &SimStorage) -> Vec<Head> {
         Head { name, number: word(8) & 0xffff_ffff, durable_end: ahead.then(|| word(80)) }
     };
     names.map(head).collect()
-}
-
-fn open(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
-    DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
-}
-
-fn check(backend: &DiskBackend) -> Vec<Damage> {
-    let mut damages = Vec::new();
-    backend.check(&mut |damage| damages.push(damage)).unwrap();
-    damages
 }
 
 /// Appends a value durably, to which a ref moves.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bristlecone::{
-    Backend, Error,
+    Backend, Damage, Error,
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::Storage,
 };
@@ -35,6 +35,18 @@ pub(crate) fn tiny_with_maps() -> DiskOptions {
 
 pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<Arc<dyn Backend>, Error> {
     Ok(Arc::new(DiskBackend::open(storage, None, options.clone(), false)?))
+}
+
+/// Opens a store of the smallest segments.
+pub(crate) fn open_tiny(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
+    DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
+}
+
+/// Checks a store, and returns what is damaged.
+pub(crate) fn check(backend: &DiskBackend) -> Vec<Damage> {
+    let mut damages = Vec::new();
+    backend.check(&mut |damage| damages.push(damage)).unwrap();
+    damages
 }
 
 /// The disk engine with its options, over a storage that may lie to it.

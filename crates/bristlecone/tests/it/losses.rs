@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Damage, Durability, Error,
+    Backend, Durability, Error,
     disk::DiskBackend,
     storage::{OpenMode, Storage, write_all_at},
 };
@@ -12,7 +12,7 @@ use bristlecone_testkit::{
     sim::{Policy, SimStorage},
 };
 
-use crate::engine::{DiskEngine, format_tag, tiny};
+use crate::engine::{DiskEngine, check, format_tag, open_tiny as open, tiny};
 
 /// A store of some segments, closed in an orderly way, and what its refs are after each commit.
 fn store() -> (SimStorage, Vec<RefValues>) {
@@ -30,16 +30,6 @@ fn store() -> (SimStorage, Vec<RefValues>) {
 
 /// A frame without records: 64 bytes of head and 8 of trailer.
 const CHECKPOINT_BYTES: u64 = 72;
-
-fn open(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
-    DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
-}
-
-fn check(backend: &DiskBackend) -> Vec<Damage> {
-    let mut damages = Vec::new();
-    backend.check(&mut |damage| damages.push(damage)).unwrap();
-    damages
-}
 
 fn exists(disk: &SimStorage, name: &str) -> bool {
     disk.stat(name).is_ok()
