@@ -452,7 +452,7 @@ impl DiskState {
         let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
         let Some(head) = segment.head else {
             let is_torn = torn && segment.may_be_torn().map_err(|error| self.io(&segment.name, error))?;
-            return if is_torn { Ok(false) } else { corrupt("the segment's head is damaged") };
+            return if is_torn { Ok(false) } else { Err(segment.head_error(self.header.salt)) };
         };
         let tail = &log.tail;
         if (head.seed, head.sequence, head.previous) != (tail.chain, tail.sequence, tail.segment) {

@@ -134,7 +134,7 @@ impl DiskState {
         let segment = segment.map_err(|error| self.io(&name, error))?;
         let table = self.table();
         let segment = table.keep(Arc::new(segment)).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
-        let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
+        let head = segment.head.ok_or_else(|| segment.head_error(self.header.salt))?;
         if !head.ahead {
             if let Err(error) = self.storage.sync_dir(SEGMENTS) {
                 return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));

@@ -16,7 +16,7 @@ use std::{
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use self::head::is_ahead;
+use self::head::{KINDS, is_ahead, later_kind};
 pub(super) use self::head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at};
 use super::{
     files::{CHUNK_BYTES, segment_name},
@@ -28,6 +28,7 @@ use super::{
     verified::{BitMemory, Verified},
 };
 use crate::{
+    Error,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
     sync::lock,
 };
@@ -241,8 +242,12 @@ impl Segment {
         if self.bytes < SEGMENT_HEAD_BYTES as u64 {
             return Ok(None);
         }
-        let bytes = self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?;
-        let Some(head) = SegmentHead::read(&bytes) else { return Ok(None) };
+        self.sound_head(&self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?, salt)
+    }
+
+    /// Returns the head that these first bytes are, and the refs, unless they are damaged.
+    fn sound_head(&self, bytes: &[u8], salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
+        let Some(head) = SegmentHead::read(bytes) else { return Ok(None) };
         let head_bytes = head.fixed_bytes();
         let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - head_bytes as u64;
         if head.number != self.number || head.bytes != self.bytes || !fits || !head.follows() {
@@ -262,6 +267,40 @@ impl Segment {
         self.read_exact_at(&mut first, 0)?;
         let is_blank = first.iter().all(|&byte| byte == 0);
         Ok(is_blank || first.len() >= 8 && is_ahead(word64(&first, 0)))
+    }
+
+    /// Returns the error for a head that is not sound: [`Error::Incompatible`] if only later programs know its kind, or else
+    /// [`Error::Corrupt`].
+    pub(super) fn head_error(&self, salt: u64) -> Error {
+        let file = self.storage.describe(&self.name);
+        match self.later_kind(salt) {
+            Err(error) => Error::io(file, error),
+            Ok(Some(kind)) => Error::Incompatible {
+                file,
+                found: format!("a segment of a later version, which begins with {kind}"),
+                expected: "one that this program knows".to_owned(),
+            },
+            Ok(None) => {
+                Error::Corrupt { file, offset: 0, oid: None, reason: "the segment's head is damaged".to_owned() }
+            }
+        }
+    }
+
+    /// Returns what the head begins with, if only later programs know its kind. With another first word it is no head of today,
+    /// or else that word alone is damaged.
+    fn later_kind(&self, salt: u64) -> io::Result<Option<String>> {
+        if self.bytes < SEGMENT_HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut bytes = self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?.into_owned();
+        let Some(kind) = later_kind(word64(&bytes, 0)) else { return Ok(None) };
+        for known in KINDS {
+            bytes[..8].copy_from_slice(&known.to_le_bytes());
+            if self.sound_head(&bytes, salt)?.is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(kind))
     }
 
     /// Returns the head of the frame at `offset`, if there is one and it fits the file.

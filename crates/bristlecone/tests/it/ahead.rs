@@ -157,6 +157,34 @@ fn what_was_durable_in_a_segment_that_was_begun_ahead_is_missed() {
     assert_eq!(open(&whole, false).unwrap().list_refs("").unwrap(), run.events.last().unwrap().state);
 }
 
+/// A head of a kind that comes after those of today is told as such, wherever it is; nothing is removed for it.
+#[test]
+fn a_head_of_a_later_kind_asks_for_a_later_program() {
+    let (whole, _) = store();
+    for (number, head) in heads(&whole).into_iter().enumerate() {
+        let disk = whole.fork();
+        // Its fields are others, too: a flip in the word alone is damage.
+        disk.overwrite(&head.name, 0, b"BCONESG7");
+        let word_alone = open(&disk, false);
+        disk.overwrite(&head.name, 64, &[0x5a; 8]);
+        let before = disk.files();
+        for read_only in [false, true] {
+            match open(&disk, read_only) {
+                // It is before what is looked at: reads by location go on.
+                Ok(backend) => {
+                    assert!(check(&backend).iter().any(|damage| damage.reason.contains("BCONESG7")), "segment {number}")
+                }
+                Err(Error::Incompatible { file, found, .. }) => {
+                    assert!(file == head.name && found.contains("BCONESG7"), "{file}: {found}");
+                    assert!(!matches!(word_alone, Err(Error::Incompatible { .. })), "{word_alone:?}");
+                }
+                other => panic!("segment {number}: {other:?}"),
+            }
+        }
+        assert_eq!(disk.files(), before);
+    }
+}
+
 #[test]
 fn who_accepts_a_loss_keeps_the_segments_behind_it_aside() {
     let (whole, run) = store();

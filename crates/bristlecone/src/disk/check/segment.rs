@@ -78,7 +78,13 @@ impl SegmentCheck<'_> {
             head
         });
         match &head {
-            None => self.damage(segment, 0, None, "the segment's head is damaged"),
+            None => {
+                let reason = match segment.head_error(shared.header.salt) {
+                    Error::Incompatible { found, .. } => found,
+                    _ => "the segment's head is damaged".to_owned(),
+                };
+                self.damage(segment, 0, None, reason);
+            }
             Some(head) => self.found.from = Some((head.seed, head.sequence)),
         }
         let mut tail = head.as_ref().map(Tail::start);

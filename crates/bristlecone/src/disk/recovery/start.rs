@@ -54,9 +54,7 @@ impl DiskState {
             segment = second;
         }
         let sound = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let Some((begin, refs)) = sound else {
-            return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
-        };
+        let (begin, refs) = sound.ok_or_else(|| segment.head_error(self.header.salt))?;
         self.tables.note(&numbers[..numbers.partition_point(|&number| number <= begin.number)]);
         let start = Tail::start(&begin).location();
         // The head itself was durable if all before it was before it had its name.
@@ -70,7 +68,8 @@ impl DiskState {
     /// Returns the last segment whose head is sound, with the last location of which it or a frame in it says that it was durable.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the head of a later one is damaged, and not by a power cut.
+    /// [`Error::Corrupt`] if the head of a later one is damaged, and not by a power cut; [`Error::Incompatible`] if it is of a kind
+    /// that only later programs know.
     fn last_sound(&self, numbers: &[u32]) -> Result<Option<(u32, SegmentHead, u64)>, Error> {
         for &number in numbers.iter().rev() {
             let Some(segment) = self.segment_file(number)? else { continue };
@@ -81,7 +80,7 @@ impl DiskState {
                     return Ok(Some((number, head, claimed)));
                 }
                 None if self.header.engine_version >= 2 && segment.may_be_torn().map_err(failed)? => {}
-                None => return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged")),
+                None => return Err(segment.head_error(self.header.salt)),
             }
         }
         Ok(None)

@@ -12,6 +12,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"BCONESEG");
 const MAGIC_2: u64 = u64::from_le_bytes(*b"BCONESG2");
 /// Marks one of version 2 that was begun ahead: programs that take all before it for durable end with an error there.
 const MAGIC_AHEAD: u64 = u64::from_le_bytes(*b"BCONESG3");
+/// What heads begin with.
+pub(super) const KINDS: [u64; 3] = [MAGIC, MAGIC_2, MAGIC_AHEAD];
 const NUMBER_AT: usize = 8;
 const PREVIOUS_AT: usize = NUMBER_AT + 4;
 const BYTES_AT: usize = PREVIOUS_AT + 4;
@@ -59,6 +61,13 @@ pub(in crate::disk) const fn rows_at(magic: u64, version: u32) -> u64 {
 /// Whether a head that begins with this word was begun ahead.
 pub(super) const fn is_ahead(magic: u64) -> bool {
     magic == MAGIC_AHEAD
+}
+
+/// Returns the word as text if it is one that marks a kind of head, and none of today.
+pub(super) fn later_kind(magic: u64) -> Option<String> {
+    let bytes = magic.to_le_bytes();
+    let is_later = bytes.starts_with(b"BCONESG") && bytes[7].is_ascii_digit() && !KINDS.contains(&magic);
+    is_later.then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a segment starts with, the refs apart.
