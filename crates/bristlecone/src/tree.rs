@@ -97,7 +97,7 @@ pub struct Tree<F: Format = Native> {
     pending_most: usize,
     // The directory edited last, detached from the patch so that a run of edits in it does not walk the path again.
     // `PatchEdit::Detached` stands where it belongs.
-    active: Option<Box<ActiveDir>>,
+    active: Option<ActiveDir>,
     prewritten: Option<Prewritten>,
     pub(crate) origin: Option<ObjRef>,
     // Commits in flight that this tree goes on from, the newest first. The base is what the oldest of them goes on from.

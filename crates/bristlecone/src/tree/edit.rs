@@ -52,8 +52,8 @@ impl<F: Format> Tree<F> {
     #[inline]
     fn edited_parent(&mut self, parent: &[u8], replaces_value: bool) -> Option<&mut Patch> {
         let here = |active: &ActiveDir| active.parent == parent && (active.patch.replaces_value || !replaces_value);
-        if !self.active.as_deref().is_some_and(here) {
-            self.attach_active();
+        if !self.active.as_ref().is_some_and(here) {
+            let kept = self.attach_active();
             let base = self.base;
             let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(PatchBase::Own(base))));
             if parent.is_empty() {
@@ -62,21 +62,21 @@ impl<F: Format> Tree<F> {
             if !replaces_value && patch::is_blocked(root, parent) {
                 return None;
             }
-            let active = patch::detach(root, parent, replaces_value);
+            let active = patch::detach(root, parent, replaces_value, kept);
             if active.patch.len() == 0 {
                 self.pending = self.pending.saturating_add(dir_bytes());
             }
-            self.active = Some(Box::new(active));
+            self.active = Some(active);
         }
         self.active.as_mut().map(|active| Arc::make_mut(&mut active.patch))
     }
 
-    /// Attaches the active directory to the patch again.
-    pub(super) fn attach_active(&mut self) {
-        if let Some(active) = self.active.take() {
+    /// Attaches the active directory to the patch again, and returns what its path was kept in.
+    pub(super) fn attach_active(&mut self) -> Vec<u8> {
+        self.active.take().map_or_else(Vec::new, |active| {
             let root = self.patch.as_mut().expect("an active directory has a patch that it was detached from");
-            patch::attach(root, &active);
-        }
+            patch::attach(root, active)
+        })
     }
 
     /// Makes a leaf of a value.

@@ -155,7 +155,10 @@ impl<F: Format> Tree<F> {
         self.base = self.store.unless_empty(root);
         self.levels = self.levels_most();
         (self.patch, self.active) = (None, None);
-        self.in_flight.clear();
+        let spent = std::mem::take(&mut self.in_flight);
+        if let Some(ticket) = &self.ticket {
+            ticket.leave(spent);
+        }
         self.forget_pending();
         if let Some(prewritten) = &self.prewritten {
             prewritten.lock().unwrap_or_else(PoisonError::into_inner).forget_places();

@@ -17,7 +17,7 @@ use super::{
     Tree,
     patch::{DirRef, IN_FLIGHT_MAX, Patch, PatchLayers},
 };
-use crate::{Error, Result, pool};
+use crate::{Error, Result, pool, sync::lock};
 
 /// How soon a waiting thread of a pool looks again for work to share.
 const HELP_INTERVAL: Duration = Duration::from_micros(20);
@@ -35,6 +35,9 @@ pub(super) struct InFlight {
     changed: Condvar,
     // The commit in flight that this one goes on from, which is to be written first.
     below: Weak<InFlight>,
+    // Those that it went on from until it was written. The thread that goes on from it drops them, which made their edits: an
+    // allocator has threads wait for each other where one gives back what another one has got.
+    spent: Mutex<Vec<Arc<InFlight>>>,
 }
 
 /// How many calls write a tree in flight, or since when there is no such call.
@@ -61,6 +64,11 @@ impl CommitTicket {
     /// Says that the tree was written.
     pub(super) fn complete(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
         self.0.decide(CommitOutcome::Written { base, origin });
+    }
+
+    /// Leaves what the tree went on from to the thread that goes on from it.
+    pub(super) fn leave(&self, mut spent: Vec<Arc<InFlight>>) {
+        lock(&self.0.spent).append(&mut spent);
     }
 }
 
@@ -89,7 +97,7 @@ impl Drop for TicketWriter {
 impl InFlight {
     fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
         let work = Mutex::new(Writers::IdleSince(Instant::now()));
-        Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below }
+        Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below, spent: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Writers> {
@@ -229,7 +237,10 @@ impl<F: Format> Tree<F> {
         let written = self.in_flight.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
         if let Some((index, (base, _))) = written {
             self.base = base;
-            self.in_flight.truncate(index);
+            self.in_flight.drain(index..).for_each(|layer| lock(&layer.spent).clear());
+        }
+        if let Some((_, origin)) = self.after.as_ref().and_then(|after| after.written()) {
+            (self.origin, self.after) = (origin, None);
         }
     }
 
@@ -287,6 +298,43 @@ impl<F: Format> Tree<F> {
     pub(crate) fn complete_ticket(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             ticket.complete(self.base, self.origin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, thread};
+
+    use super::*;
+    use crate::{Info, LogOptions, Repo, Tree};
+
+    #[test]
+    fn edits_are_dropped_by_the_thread_that_made_them() {
+        for most in 1..=IN_FLIGHT_MAX {
+            let repo = Repo::memory();
+            let main = repo.branch("main").unwrap();
+            let mut tree = main.tree().unwrap();
+            let commit = |mut frozen: Tree| {
+                main.commit(&mut frozen, &Info::message("next")).unwrap();
+            };
+            let (mut waiting, mut layers) = (VecDeque::new(), Vec::new());
+            let alive = |layers: &[Weak<InFlight>]| layers.iter().filter(|layer| layer.strong_count() > 0).count();
+            for number in 0..8 {
+                tree.set("a/b", format!("{number}")).unwrap();
+                waiting.push_back(tree.fork_for_commit().unwrap());
+                layers.push(Arc::downgrade(&tree.in_flight[0]));
+                if waiting.len() == most {
+                    let (frozen, before) = (waiting.pop_front().unwrap(), alive(&layers));
+                    assert!(before <= most + 1, "{before} with {most} in flight");
+                    thread::scope(|scope| scope.spawn(|| commit(frozen)).join()).unwrap();
+                    assert_eq!(alive(&layers), before, "with {most} in flight");
+                }
+            }
+            waiting.into_iter().for_each(commit);
+            let head = main.head().unwrap().unwrap();
+            assert_eq!(repo.log(&[head], LogOptions::default()).count(), 8);
+            assert_eq!(main.tree().unwrap().get("a/b").unwrap().unwrap(), b"7");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pending edits: a tree of sorted maps, copied on write, changed in place where no other tree shares them.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{borrow::Borrow, cmp::Ordering, fmt, sync::Arc};
 
 use bristlecone_core::{EntryKind, ObjRef, Oid};
 use smallvec::SmallVec;
@@ -190,7 +190,7 @@ impl Patch {
 
     #[inline]
     pub(crate) fn get(&self, step: &[u8]) -> Option<&PatchEdit> {
-        self.edits.get(first_bytes(step), step)
+        self.edits.get(StepRef::new(step))
     }
 
     /// Makes an edit, whatever is there.
@@ -199,7 +199,11 @@ impl Patch {
         if let PatchEdit::Dir(below) = &edit {
             self.levels = self.levels.max(below.levels + 1);
         }
-        self.edits.insert(StepKey::new(step), edit);
+        let mut edit = Some(edit);
+        let slot = self.edits.get_or_insert(StepRef::new(step), || edit.take().unwrap_or(PatchEdit::Remove));
+        if let Some(edit) = edit {
+            *slot = edit;
+        }
     }
 
     /// Sets a value; returns it where there are edits of a directory.
@@ -207,7 +211,7 @@ impl Patch {
     pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: NewLeaf) -> Option<NewLeaf> {
         let mut leaf = Some(leaf);
         let slot =
-            self.edits.get_or_insert(StepKey::new(step), || leaf.take().map_or(PatchEdit::Remove, PatchEdit::Leaf));
+            self.edits.get_or_insert(StepRef::new(step), || leaf.take().map_or(PatchEdit::Remove, PatchEdit::Leaf));
         let leaf = leaf?;
         match slot {
             PatchEdit::Dir(_) | PatchEdit::Detached => return Some(leaf),
@@ -228,10 +232,10 @@ impl Patch {
             match edit {
                 PatchEdit::Leaf(leaf) => {
                     if let Some(leaf) = self.set_leaf(step.as_bytes(), leaf) {
-                        self.edits.insert(step, PatchEdit::Over(leaf));
+                        self.set(step.as_bytes(), PatchEdit::Over(leaf));
                     }
                 }
-                edit => self.edits.insert(step, edit),
+                edit => self.set(step.as_bytes(), edit),
             }
         }
     }
@@ -251,24 +255,26 @@ impl Patch {
 
     /// Returns the edits of the directory at `step`, made so that it can be edited; `replaces_value` marks it.
     fn enter(&mut self, step: &[u8], replaces_value: bool) -> &mut Arc<Patch> {
-        let slot =
-            self.edits.get_or_insert(StepKey::new(step), || PatchEdit::Dir(Arc::new(Self::new(PatchBase::Inherit))));
-        if !matches!(slot, PatchEdit::Dir(_)) {
-            *slot = PatchEdit::Dir(Arc::new(Self::new(PatchBase::Own(None))));
-        }
-        match slot {
-            PatchEdit::Dir(below) => {
-                if replaces_value && !below.replaces_value {
-                    Arc::make_mut(below).replaces_value = true;
-                }
-                below
-            }
+        match self.enter_slot(step, replaces_value) {
+            PatchEdit::Dir(below) => below,
             _ => unreachable!("just made a directory"),
         }
     }
 
-    fn slot(&mut self, step: &[u8]) -> Option<&mut PatchEdit> {
-        self.edits.get_mut(&StepKey::new(step))
+    /// As [`Patch::enter`], and returns where the directory stands.
+    fn enter_slot(&mut self, step: &[u8], replaces_value: bool) -> &mut PatchEdit {
+        let new = || PatchEdit::Dir(Arc::new(Self::new(PatchBase::Inherit)));
+        let slot = self.edits.get_likely(StepRef::new(step), new);
+        if !matches!(slot, PatchEdit::Dir(_)) {
+            *slot = PatchEdit::Dir(Arc::new(Self::new(PatchBase::Own(None))));
+        }
+        if let PatchEdit::Dir(below) = slot
+            && replaces_value
+            && !below.replaces_value
+        {
+            Arc::make_mut(below).replaces_value = true;
+        }
+        slot
     }
 }
 
@@ -297,8 +303,8 @@ impl DoubleEndedIterator for PatchEdits<'_> {
     }
 }
 
-/// Detaches the directory at `parent` from the patch, where it leaves [`PatchEdit::Detached`].
-pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool) -> ActiveDir {
+/// Detaches the directory at `parent` from the patch, where it leaves [`PatchEdit::Detached`]. `kept`: what its path is kept in.
+pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool, mut kept: Vec<u8>) -> ActiveDir {
     let mut rest = parent.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
@@ -310,10 +316,11 @@ pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool)
         patch = Arc::make_mut(patch.enter(step, replaces_value));
     }
     patch.levels = patch.levels.max(levels);
-    patch.enter(last, replaces_value);
-    let slot = patch.slot(last).expect("just entered");
+    let slot = patch.enter_slot(last, replaces_value);
     let PatchEdit::Dir(taken) = std::mem::replace(slot, PatchEdit::Detached) else { unreachable!("just entered") };
-    ActiveDir { parent: parent.to_vec(), steps, patch: taken }
+    kept.clear();
+    kept.extend_from_slice(parent);
+    ActiveDir { parent: kept, steps, patch: taken }
 }
 
 /// Whether a pending value or removal stands on the way to `path`, so that nothing is below it.
@@ -329,9 +336,10 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
     false
 }
 
-/// Attaches the active directory where it belongs.
-pub(crate) fn attach(root: &mut Arc<Patch>, active: &ActiveDir) {
-    put_at(root, &active.parent, active.steps, &active.patch);
+/// Attaches the active directory where it belongs, and returns what its path was kept in.
+pub(crate) fn attach(root: &mut Arc<Patch>, active: ActiveDir) -> Vec<u8> {
+    put_at(root, &active.parent, active.steps, active.patch);
+    active.parent
 }
 
 /// Replaces [`PatchEdit::Detached`] below `patch`, if it is there. It stands in one place at most, and the way to it from any
@@ -342,7 +350,7 @@ pub(crate) fn attach_below(patch: &mut Arc<Patch>, active: &ActiveDir) {
         let Some(slash) = end.iter().position(|&byte| byte == b'/') else { return };
         (end, steps) = (&end[slash + 1..], steps - 1);
     }
-    put_at(patch, end, steps, &active.patch);
+    put_at(patch, end, steps, active.patch.clone());
 }
 
 fn leads_to_detached(patch: &Patch, path: &[u8]) -> bool {
@@ -359,7 +367,7 @@ fn leads_to_detached(patch: &Patch, path: &[u8]) -> bool {
 }
 
 /// Puts a directory at a path of `steps` steps, at least one.
-fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
+fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: Arc<Patch>) {
     let mut rest = path.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
     let mut levels = steps + dir.levels;
@@ -369,7 +377,8 @@ fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
         levels -= 1;
         patch = Arc::make_mut(patch.enter(step, dir.replaces_value));
     }
-    patch.set(last, PatchEdit::Dir(dir.clone()));
+    patch.levels = patch.levels.max(dir.levels + 1);
+    *patch.edits.get_likely(StepRef::new(last), || PatchEdit::Detached) = PatchEdit::Dir(dir);
 }
 
 /// An edit of a step: no directory.
@@ -433,8 +442,37 @@ fn after(earlier: &PatchEdit, edit: PatchEdit) -> PatchEdit {
 #[derive(Clone, Debug)]
 struct StepKey {
     first: u64,
-    bytes: SmallVec<[u8; 16]>,
+    bytes: SmallVec<[u8; STEP_BYTES]>,
 }
+
+/// A step that is looked for.
+#[derive(Clone, Copy, Debug)]
+struct StepRef<'s> {
+    first: u64,
+    bytes: &'s [u8],
+}
+
+impl<'s> StepRef<'s> {
+    #[inline]
+    fn new(bytes: &'s [u8]) -> Self {
+        Self { first: first_bytes(bytes), bytes }
+    }
+
+    /// Returns the key of the step.
+    #[inline]
+    fn key(self) -> StepKey {
+        StepKey { first: self.first, bytes: SmallVec::from_slice(self.bytes) }
+    }
+
+    /// Whether the key of the step has a piece of memory of its own.
+    #[inline]
+    const fn is_long(self) -> bool {
+        self.bytes.len() > STEP_BYTES
+    }
+}
+
+/// Steps of so many bytes stand in their keys.
+const STEP_BYTES: usize = 16;
 
 /// Returns the first eight bytes of a step as an integer that orders as they do.
 #[inline(always)]
@@ -449,10 +487,22 @@ fn first_bytes(step: &[u8]) -> u64 {
 impl StepKey {
     #[inline]
     fn new(step: &[u8]) -> Self {
-        Self { first: first_bytes(step), bytes: SmallVec::from_slice(step) }
+        StepRef::new(step).key()
     }
 
     fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    fn as_ref(&self) -> StepRef<'_> {
+        StepRef { first: self.first, bytes: &self.bytes }
+    }
+}
+
+/// Keys are in the order of their bytes.
+impl Borrow<[u8]> for StepKey {
+    fn borrow(&self) -> &[u8] {
         &self.bytes
     }
 }
@@ -460,15 +510,36 @@ impl StepKey {
 impl Ord for StepKey {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
+        self.as_ref().cmp(&other.as_ref())
+    }
+}
+
+impl Ord for StepRef<'_> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
         match self.first.cmp(&other.first) {
             Ordering::Equal if self.bytes.len() <= 8 && other.bytes.len() <= 8 => {
                 self.bytes.len().cmp(&other.bytes.len())
             }
-            Ordering::Equal => self.bytes.cmp(&other.bytes),
+            Ordering::Equal => self.bytes.cmp(other.bytes),
             decided => decided,
         }
     }
 }
+
+impl PartialOrd for StepRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for StepRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for StepRef<'_> {}
 
 impl PartialOrd for StepKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

@@ -77,6 +77,8 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     let sampler = Sampler::start();
     let check = check(job, &format);
     let store = Store::open(job, format)?;
+    // One thread is one: large commits are not shared either.
+    store.repo.set_threads(job.threads.max(1));
     let options = options(job).check_hashes(check.ok());
     let mut watch = Watch::new();
     if job.retain.is_some() {

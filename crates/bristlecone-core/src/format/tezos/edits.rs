@@ -123,7 +123,7 @@ pub(super) fn merge<'w>(
     changed: &mut impl FnMut(usize),
 ) {
     let mut rest = old;
-    out.reserve(old.len() + 1);
+    out.reserve(old.len() + which.size_hint().0);
     for index in which {
         let step = edits.step(index);
         let before = position(rest, step);

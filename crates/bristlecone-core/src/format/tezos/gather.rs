@@ -191,7 +191,11 @@ pub(super) fn check_bucket(
 impl Gathered<'_> {
     /// Returns every entry, in order of names.
     pub(super) fn items(&self) -> Result<LeafItems<'_>, DecodeError> {
-        let mut items = LeafItems::new();
+        let mut count = 0;
+        for object in &self.leaves {
+            count += leaf(object)?.len();
+        }
+        let mut items = LeafItems::with_capacity(count);
         for object in &self.leaves {
             leaf(object)?.items(object, &mut items)?;
         }

@@ -419,6 +419,7 @@ pub(super) fn encode_leaf(
 ) {
     let total: usize = items.iter().map(|item| item.named.len() + item.payload.len()).sum();
     let wide = items.len() > usize::from(u16::MAX) || total > usize::from(u16::MAX);
+    locations.reserve(items.len());
     locations.extend(items.iter().filter(|item| item.tag != INLINE).map(|item| item.at));
     let all = if locations.len() == items.len() { ALL_CHILDREN } else { 0 };
     out.reserve(WIDE_HEADER_BYTES + items.len() * (6 + ID_BYTES) + total);

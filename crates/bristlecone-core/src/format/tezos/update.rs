@@ -74,13 +74,14 @@ impl<K: Sink> TezosWriter<'_, K> {
         edits: &TezosEdits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
         let Some(base) = base else {
-            let items: LeafItems<'_> = (0..edits.len()).filter_map(|index| edits.item(index)).collect();
+            let mut items = LeafItems::with_capacity(edits.len());
+            items.extend((0..edits.len()).filter_map(|index| edits.item(index)));
             return Ok(self.put_root(&items, None)?);
         };
         let object = source.read(Kind::Node, base)?;
         match at_depth(self.format, &object, 0, false)? {
             PieceView::Leaf(leaf) => {
-                let (mut old, mut items) = (LeafItems::new(), LeafItems::new());
+                let (mut old, mut items) = (LeafItems::with_capacity(leaf.len()), LeafItems::new());
                 leaf.items(&object, &mut old).map_err(bad)?;
                 let mut changed = false;
                 merge(&old, edits, 0..edits.len(), &mut items, self.sink, &mut |_| changed = true);

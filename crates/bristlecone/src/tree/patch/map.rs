@@ -8,7 +8,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::{Patch, PatchEdit, StepKey};
+use super::{Patch, PatchEdit, StepKey, StepRef};
 
 /// A list grows to this many edits.
 const LIST_MAX: usize = 8;
@@ -36,73 +36,62 @@ impl StepMap {
         }
     }
 
-    /// Returns the edit of a step, of which `first` are the first bytes.
+    /// Returns the edit of a step.
     #[inline]
-    pub(super) fn get(&self, first: u64, step: &[u8]) -> Option<&PatchEdit> {
+    pub(super) fn get(&self, step: StepRef<'_>) -> Option<&PatchEdit> {
         match self {
             Self::List(list) => {
-                let known = list.iter().find(|(known, _)| known.first == first && known.bytes[..] == *step);
-                known.map(|(_, edit)| edit)
+                let is_it = |known: &StepKey| known.first == step.first && known.bytes[..] == *step.bytes;
+                list.iter().find(|(known, _)| is_it(known)).map(|(_, edit)| edit)
             }
             Self::Sorted(list) => {
-                let place = list.partition_point(|(known, _)| {
-                    if known.first == first { known.as_bytes() < step } else { known.first < first }
+                let at = list.binary_search_by(|(known, _)| known.as_ref().cmp(&step)).ok()?;
+                Some(&list[at].1)
+            }
+            Self::Tree(tree) if step.is_long() => tree.get(step.bytes),
+            Self::Tree(tree) => tree.get(&step.key()),
+        }
+    }
+
+    /// As [`StepMap::get_or_insert`] for a step that is likely to be there: its key is made only if it is not.
+    pub(super) fn get_likely(&mut self, step: StepRef<'_>, new: impl FnOnce() -> PatchEdit) -> &mut PatchEdit {
+        if !step.is_long() || !matches!(self, Self::Tree(_)) {
+            return self.get_or_insert(step, new);
+        }
+        let Self::Tree(tree) = self else { unreachable!("just seen") };
+        // Looked up twice, since what is found and returned would stay borrowed where it is not found.
+        if !tree.contains_key(step.bytes) {
+            tree.insert(step.key(), new());
+        }
+        tree.get_mut(step.bytes).expect("it is there")
+    }
+
+    /// Returns the edit of a step, which is `new` unless there was one.
+    pub(super) fn get_or_insert(&mut self, step: StepRef<'_>, new: impl FnOnce() -> PatchEdit) -> &mut PatchEdit {
+        let search = |list: &[(StepKey, PatchEdit)]| list.binary_search_by(|(known, _)| known.as_ref().cmp(&step));
+        match self {
+            Self::List(list) if list.len() == LIST_MAX && search(list).is_err() => {
+                *self = Self::Tree(std::mem::take(list).into_iter().collect());
+            }
+            Self::Sorted(list) if search(list).is_err() => {
+                *self = Self::Tree(std::mem::take(list).into_iter().collect());
+            }
+            _ => {}
+        }
+        match self {
+            Self::List(list) => {
+                let at = search(list).unwrap_or_else(|at| {
+                    list.insert(at, (step.key(), new()));
+                    at
                 });
-                list.get(place).filter(|(known, _)| known.as_bytes() == step).map(|(_, edit)| edit)
-            }
-            Self::Tree(tree) => tree.get(&StepKey::new(step)),
-        }
-    }
-
-    pub(super) fn get_mut(&mut self, step: &StepKey) -> Option<&mut PatchEdit> {
-        match self {
-            Self::List(list) => list.iter_mut().find(|(known, _)| known == step).map(|(_, edit)| edit),
-            Self::Sorted(list) => {
-                let place = list.binary_search_by(|(known, _)| known.cmp(step)).ok()?;
-                Some(&mut list[place].1)
-            }
-            Self::Tree(tree) => tree.get_mut(step),
-        }
-    }
-
-    #[inline]
-    pub(super) fn insert(&mut self, step: StepKey, edit: PatchEdit) {
-        let mut edit = Some(edit);
-        let slot = self.get_or_insert(step, || edit.take().unwrap_or(PatchEdit::Remove));
-        if let Some(edit) = edit {
-            *slot = edit;
-        }
-    }
-
-    pub(super) fn get_or_insert(&mut self, step: StepKey, new: impl FnOnce() -> PatchEdit) -> &mut PatchEdit {
-        if let Self::List(list) = self
-            && list.len() == LIST_MAX
-            && list.binary_search_by(|(known, _)| known.cmp(&step)).is_err()
-        {
-            *self = Self::Tree(std::mem::take(list).into_iter().collect());
-        }
-        if let Self::Sorted(list) = self
-            && list.binary_search_by(|(known, _)| known.cmp(&step)).is_err()
-        {
-            *self = Self::Tree(std::mem::take(list).into_iter().collect());
-        }
-        match self {
-            Self::List(list) => {
-                let at = match list.binary_search_by(|(known, _)| known.cmp(&step)) {
-                    Ok(at) => at,
-                    Err(at) => {
-                        list.insert(at, (step, new()));
-                        at
-                    }
-                };
                 &mut list[at].1
             }
             Self::Sorted(list) => {
                 // The step is there, or the edits would be a tree by now.
-                let at = list.partition_point(|(known, _)| *known < step);
+                let at = list.partition_point(|(known, _)| known.as_ref() < step);
                 &mut list[at].1
             }
-            Self::Tree(tree) => match tree.entry(step) {
+            Self::Tree(tree) => match tree.entry(step.key()) {
                 btree_map::Entry::Vacant(vacant) => vacant.insert(new()),
                 btree_map::Entry::Occupied(occupied) => occupied.into_mut(),
             },

@@ -80,7 +80,7 @@ impl<K: Sink> TezosWriter<'_, K> {
         edits: &TezosEdits<'_>,
         which: &[u32],
     ) -> Result<UpdatedPiece, FormatError> {
-        let (mut old, mut items) = (LeafItems::new(), LeafItems::new());
+        let (mut old, mut items) = (LeafItems::with_capacity(leaf.len()), LeafItems::new());
         leaf.items(object, &mut old).map_err(bad)?;
         let mut changed = false;
         merge(&old, edits, which.iter().map(|&index| index as usize), &mut items, self.sink, &mut |_| changed = true);
