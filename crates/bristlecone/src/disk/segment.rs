@@ -16,7 +16,7 @@ use std::{
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use self::head::{KINDS, is_ahead, later_kind};
+use self::head::{KINDS, later_kind, may_be_begun_ahead};
 pub(super) use self::head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at};
 use super::{
     files::{CHUNK_BYTES, segment_name},
@@ -261,12 +261,11 @@ impl Segment {
     }
 
     /// Whether the power may have taken the head of the segment, where that is not sound: it may not have been synced, or never have
-    /// been written.
+    /// been written, or only its first bytes.
     pub(super) fn may_be_torn(&self) -> io::Result<bool> {
         let mut first = vec![0; (self.bytes as usize).min(SECTOR_BYTES)];
         self.read_exact_at(&mut first, 0)?;
-        let is_blank = first.iter().all(|&byte| byte == 0);
-        Ok(is_blank || first.len() >= 8 && is_ahead(word64(&first, 0)))
+        Ok(may_be_begun_ahead(&first))
     }
 
     /// Returns the error for a head that is not sound: [`Error::Incompatible`] if only later programs know its kind, or else

@@ -58,9 +58,12 @@ pub(in crate::disk) const fn rows_at(magic: u64, version: u32) -> u64 {
     }
 }
 
-/// Whether a head that begins with this word was begun ahead.
-pub(super) const fn is_ahead(magic: u64) -> bool {
-    magic == MAGIC_AHEAD
+/// Whether a file that starts with these bytes may be a segment that was begun ahead, of whose head nothing was written or any number
+/// of bytes: a write may end anywhere.
+pub(super) fn may_be_begun_ahead(first: &[u8]) -> bool {
+    let word = MAGIC_AHEAD.to_le_bytes();
+    let same = first.iter().zip(&word).take_while(|(byte, of_word)| byte == of_word).count();
+    same == word.len() || first[same..].iter().all(|&byte| byte == 0)
 }
 
 /// Returns the word as text if it is one that marks a kind of head, and none of today.
@@ -197,6 +200,23 @@ mod tests {
     };
 
     const SALT: u64 = 0x1234;
+
+    #[test]
+    fn a_head_may_be_torn_at_any_byte() {
+        let whole = *b"BCONESG3\x07\0\0\0\x06\0\0\0";
+        for written in 0..=whole.len() {
+            let mut first = [0; 512];
+            first[..written].copy_from_slice(&whole[..written]);
+            assert!(may_be_begun_ahead(&first), "{written} bytes");
+            assert!(may_be_begun_ahead(&first[..written]), "a file of {written} bytes");
+            // What is behind the first word does not count, but where that is not whole.
+            first[300] = 1;
+            assert_eq!(may_be_begun_ahead(&first), written >= 8, "{written} bytes, and one behind them");
+        }
+        for other in [&b"BCONESG2"[..], b"BCONESEG", b"BCONESG4", b"BCONESG3"[1..].as_ref(), b"x"] {
+            assert!(!may_be_begun_ahead(other), "{other:?}");
+        }
+    }
 
     /// Writes a segment of 8 KiB with the number 7 in its name, whose head has these words at these places, and a check that
     /// is right; returns whether it is believed.
