@@ -2,9 +2,12 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::super::{
-    frame::{word32, word64},
-    state::StateRef,
+use super::{
+    super::{
+        frame::{word32, word64},
+        state::StateRef,
+    },
+    SECTOR_BYTES,
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONESEG");
@@ -58,12 +61,13 @@ pub(in crate::disk) const fn rows_at(magic: u64, version: u32) -> u64 {
     }
 }
 
-/// Whether a file that starts with these bytes may be a segment that was begun ahead, of whose head nothing was written or any number
-/// of bytes: a write may end anywhere.
+/// Whether a file that starts with these bytes, its first sector or all of it, may be a segment that was begun ahead, of whose head
+/// nothing was written or any number of bytes: a write may end anywhere. The file has its length before that.
 pub(super) fn may_be_begun_ahead(first: &[u8]) -> bool {
     let word = MAGIC_AHEAD.to_le_bytes();
     let same = first.iter().zip(&word).take_while(|(byte, of_word)| byte == of_word).count();
-    same == word.len() || first[same..].iter().all(|&byte| byte == 0)
+    let begun = if first.len() < SECTOR_BYTES { 0 } else { same };
+    same == word.len() || first[begun..].iter().all(|&byte| byte == 0)
 }
 
 /// Returns the word as text if it is one that marks a kind of head, and none of today.
@@ -208,7 +212,12 @@ mod tests {
             let mut first = [0; 512];
             first[..written].copy_from_slice(&whole[..written]);
             assert!(may_be_begun_ahead(&first), "{written} bytes");
-            assert!(may_be_begun_ahead(&first[..written]), "a file of {written} bytes");
+            // A shorter file was cut, but for one without a byte.
+            assert_eq!(
+                may_be_begun_ahead(&first[..written]),
+                written == 0 || written >= 8,
+                "a file of {written} bytes"
+            );
             // What is behind the first word does not count, but where that is not whole.
             first[300] = 1;
             assert_eq!(may_be_begun_ahead(&first), written >= 8, "{written} bytes, and one behind them");
