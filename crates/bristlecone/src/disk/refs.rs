@@ -213,10 +213,10 @@ impl DiskState {
 
     /// Returns the numbers of the tables that the head of a segment names.
     pub(super) fn tables_named(&self, segment: u32) -> Result<Vec<u32>, Error> {
-        let missing = || self.corrupt(&segment_name(segment), 0, "the segment's head is damaged");
-        let segment = self.current_segment(segment)?.ok_or_else(missing)?;
+        let vanished = || self.corrupt(&segment_name(segment), 0, "the segment has vanished");
+        let segment = self.current_segment(segment)?.ok_or_else(vanished)?;
         let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let (_, refs) = head.ok_or_else(missing)?;
+        let (_, refs) = head.ok_or_else(|| segment.head_error(self.header.salt))?;
         Ok(refs.tables.iter().map(|table| table.number).collect())
     }
 

@@ -224,6 +224,9 @@ mod tests {
         }
         for other in [&b"BCONESG2"[..], b"BCONESEG", b"BCONESG4", b"BCONESG3"[1..].as_ref(), b"x"] {
             assert!(!may_be_begun_ahead(other), "{other:?}");
+            let mut sector = [0; SECTOR_BYTES];
+            sector[..other.len()].copy_from_slice(other);
+            assert!(!may_be_begun_ahead(&sector), "{other:?} and zeroes");
         }
     }
 
