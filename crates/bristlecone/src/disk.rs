@@ -102,7 +102,7 @@ use handles::Handles;
 use lock::DiskLock;
 use log::{DiskCounters, DiskState, LogWriter, Tail};
 use repair::RecoveryMode;
-use segment::{SEGMENT_BYTES_MAX, SegmentHead};
+use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHead};
 pub use stats::{Collected, ReaderBehind};
 use table::SegmentTable;
 use verified::BitMemory;
@@ -208,7 +208,7 @@ impl DiskBackend {
     /// [`Error::Exists`]; [`Error::Lost`] where a store lacks its header; [`Error::Locked`], [`Error::NoSpace`],
     /// [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
-        let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
+        let segment_bytes = options.segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX).next_multiple_of(8);
         let version = options.version.clamp(1, header::ENGINE_VERSION);
         Self::create_as(storage, StoreHeader::new(format, segment_bytes, version), options, random_word())
     }
@@ -323,6 +323,7 @@ impl DiskBackend {
                 appended: false,
                 began: None,
                 named: None,
+                followed: false,
                 written: written::WrittenRecords::default(),
             }),
             published: published::Published::default(),

@@ -11,6 +11,7 @@ use bristlecone_core::Location;
 
 use super::{
     background::FLUSH,
+    frame::{TRAILER_BYTES, word64},
     log::{DiskState, LogWriter},
     request::{AppendGroup, AppendRequest, Appended, QueuedAppend},
 };
@@ -188,12 +189,34 @@ impl DiskState {
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
+        self.refuse_taken_back(log)?;
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
         let _writing = WritingFlag::begin(&self.writing);
         work(log)
+    }
+}
+
+impl DiskState {
+    /// Fails where the last frame that this process followed is not there any more: its write failed after all of it could be
+    /// read, and the process that wrote it took it back. What that frame did is seen here, and nowhere else.
+    fn refuse_taken_back(&self, log: &mut LogWriter) -> Result<(), Error> {
+        if !std::mem::take(&mut log.followed) {
+            return Ok(());
+        }
+        let segment = self.tail_segment(&log.tail)?;
+        let trailer_at = log.tail.end - TRAILER_BYTES as u64;
+        let trailer = segment.bytes_at(trailer_at, TRAILER_BYTES as u64);
+        let trailer = trailer.map_err(|error| self.io(&segment.name, error))?;
+        if word64(&trailer, 0) == log.tail.chain {
+            return Ok(());
+        }
+        let name = self.storage.describe(&segment.name);
+        Err(self
+            .poison
+            .set(format!("{name}: the process that wrote the last frame took it back, since its write failed")))
     }
 }
 

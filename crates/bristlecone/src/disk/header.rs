@@ -15,7 +15,7 @@ use super::{
     },
     frame::{word32, word64},
     handles::{Handles, SegmentAccess},
-    segment::{Segment, rows_at},
+    segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Segment, rows_at},
 };
 use crate::{
     Error,
@@ -94,6 +94,10 @@ impl StoreHeader {
         if FIXED_BYTES as u64 + name_bytes + options_bytes != check_at as u64 {
             return Err((NAME_AT as u64, "the header's lengths do not add up".to_owned()));
         }
+        let segment_bytes = word64(bytes, SEGMENT_AT);
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
+            return Err((SEGMENT_AT as u64, "the header's size of segments is none that a store has".to_owned()));
+        }
         let text = |from: usize, to: usize| {
             std::str::from_utf8(&bytes[from..to])
                 .map(str::to_owned)
@@ -107,7 +111,7 @@ impl StoreHeader {
                 version: word32(bytes, FORMAT_AT),
                 options: text(name_end, check_at)?,
             },
-            segment_bytes: word64(bytes, SEGMENT_AT),
+            segment_bytes,
             salt: word64(bytes, SALT_AT),
         })
     }
@@ -298,6 +302,16 @@ mod tests {
         }
         for cut in 0..bytes.len() {
             assert!(StoreHeader::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    /// Whoever writes a right checksum over a size that no store has is refused too: some divide by it.
+    #[test]
+    fn a_size_of_segments_that_no_store_has_is_refused() {
+        let format = || FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        for (bytes, right) in [(0, false), (4095, false), (4096, true), (SEGMENT_BYTES_MAX, true), (1 << 32, false)] {
+            let header = StoreHeader::new(format(), bytes, 2);
+            assert_eq!(StoreHeader::decode(&header.encode()).is_ok(), right, "{bytes}");
         }
     }
 }

@@ -145,7 +145,8 @@ impl Tail {
     pub(super) fn pass_frame(&mut self, frame: &Frame, chain: u64) {
         self.end += frame.bytes();
         self.chain = chain;
-        self.sequence += 1;
+        // No log has so many frames, but a made-up head may say so.
+        self.sequence = self.sequence.wrapping_add(1);
         self.checkpoint = frame.kind == FrameKind::Checkpoint;
         if self.version >= 2 {
             self.time = frame.time();
@@ -167,6 +168,8 @@ pub(super) struct LogWriter {
     pub(super) written: WrittenRecords,
     /// The state that the last frames named, until the tables follow.
     pub(super) named: Option<StateRef>,
+    /// Whether the last frame was read without the store's lock or before this process took it, and not written here.
+    pub(super) followed: bool,
 }
 
 /// Counters since the store was opened.
@@ -280,7 +283,9 @@ impl DiskState {
         table: &'t SegmentTable,
         number: u32,
     ) -> Result<Option<&'t Arc<Segment>>, Error> {
-        if number == 0 || !table.has(number) {
+        // A file that stands behind the end of the log is none of its segments, though a location of before a crash lead there.
+        let is_behind = number > (self.published.end() >> 32) as u32 && number < COLD;
+        if number == 0 || is_behind || !table.has(number) {
             return Ok(None);
         }
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
@@ -384,6 +389,7 @@ impl DiskState {
     pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame, keeps: bool) -> Result<(), Error> {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
+        log.followed = true;
         if let Some(named) = found.state {
             log.named = Some(named);
             self.named_at.store(log.tail.location(), Release);
@@ -463,8 +469,10 @@ impl DiskState {
         let name = segment.name.clone();
         table.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         log.tail = Tail::start(&head);
+        log.followed = false;
         self.sync.note_durable(head.durable_end);
         self.sync.note_sealed(head.previous_end);
+        self.sync.note_followed(head.number);
         match tabled {
             Some(tabled) => self.publish_with(&log.tail, |refs| *refs = tabled),
             None => self.publish(&log.tail),
@@ -496,7 +504,9 @@ impl DiskState {
         let refs = self.refs_of(start.refs)?;
         self.begin_state(log, &start.head);
         log.tail = Tail::start(&start.head);
+        log.followed = false;
         self.sync.note_durable(start.known);
+        self.sync.note_followed(start.head.number);
         self.publish_with(&log.tail, |published| *published = refs);
         Ok(true)
     }

@@ -15,13 +15,13 @@ use super::{
     StoreHeader,
     durable::{claimed_end, prepare},
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
-    frame::{self},
+    frame::{self, Frame},
     log::{DiskState, LogWriter, Tail},
     refs::Refs,
     repair::{RecoveryMode, refusal},
     sealed::Form,
     segment::{Segment, SegmentHead},
-    walk::next_frame,
+    walk::find_frame,
 };
 use crate::{Error, storage::OpenMode, sync::atomic::Ordering::*};
 
@@ -51,17 +51,18 @@ impl DiskState {
         let refs = self.refs_of(start.refs)?;
         self.replay(log, &start.segment, Tail::start(&start.head), refs, durable)?;
         // The state of the store is looked at once, at the end: that of the first segment may have given way to a later one.
-        self.follow(log, true)?;
+        let stopped = self.follow(log, true);
+        if let RecoveryMode::AcceptEnd(accepted) = recovery {
+            *accepted = self.accept_end(log, claimed, stopped)?;
+            return Ok(());
+        }
+        stopped?;
         if self.lock.is_none() {
             self.refuse_damage(log)?;
             self.catch_up(log)?;
             if let Some(damage) = self.shortfall(&log.tail, claimed) {
                 let _ = self.lost_end.set(damage);
             }
-            return Ok(());
-        }
-        if let RecoveryMode::AcceptEnd(accepted) = recovery {
-            *accepted = self.accept_end(log, claimed)?;
             return Ok(());
         }
         if let Some(damage) = self.shortfall(&log.tail, claimed) {
@@ -202,8 +203,13 @@ impl DiskState {
             return Ok(());
         }
         self.refuse_damage(log)?;
+        self.remove_segments(&behind)
+    }
+
+    /// Removes segments of the log, which are given in their order, durably.
+    pub(super) fn remove_segments(&self, numbers: &[u32]) -> Result<(), Error> {
         // The last first: what is left if the power is cut meanwhile goes on from what is before it.
-        for &number in behind.iter().rev() {
+        for &number in numbers.iter().rev() {
             for name in [Form::Seal.name(number), segment_name(number)] {
                 match self.storage.remove(&name) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.io(&name, error)),
@@ -301,15 +307,9 @@ impl DiskState {
 
     /// Returns the offset of a frame in a segment, from an offset on, which says that more than the tail was durable.
     fn claim_from(&self, segment: &Segment, from: u64, tail: &Tail) -> Result<Option<u64>, Error> {
-        let mut at = from;
-        loop {
-            let next = next_frame(segment, at, segment.bytes, self.header.salt);
-            let Some((offset, frame)) = next.map_err(|error| self.io(&segment.name, error))? else { return Ok(None) };
-            if frame.durable_end > tail.location() {
-                return Ok(Some(offset));
-            }
-            at = offset + 8;
-        }
+        let is_more = |frame: &Frame| frame.durable_end > tail.location();
+        let found = find_frame(segment, from, segment.bytes, self.header.salt, is_more);
+        Ok(found.map_err(|error| self.io(&segment.name, error))?.map(|(offset, _)| offset))
     }
 
     /// Whether any byte of the range is not zero.

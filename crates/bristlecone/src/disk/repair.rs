@@ -121,8 +121,21 @@ pub(super) fn refusal(damage: &Damage) -> Error {
 }
 
 impl DiskState {
-    /// Takes the log to end where it does. Returns what was given up, if anything. The caller holds the store's lock.
-    pub(super) fn accept_end(&self, log: &mut LogWriter, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
+    /// Takes the log to end where it does, or where following it `stopped` for what is damaged. Returns what was given up, if
+    /// anything. The caller holds the store's lock.
+    pub(super) fn accept_end(
+        &self,
+        log: &mut LogWriter,
+        claimed: Option<u64>,
+        stopped: Result<(), Error>,
+    ) -> Result<Option<AcceptedEnd>, Error> {
+        let damaged = match stopped {
+            Ok(()) => None,
+            // Nothing of a segment counts before it was entered, nor of a frame before it was accepted.
+            Err(Error::Corrupt { file, offset, oid, reason }) => Some(Damage { file, offset, oid, reason }),
+            Err(error) => return Err(error),
+        };
+        self.follow_state(log)?;
         let mut accepted = None;
         let segment = self.tail_segment(&log.tail)?;
         let later = self.later_claim(&log.tail)?;
@@ -131,11 +144,15 @@ impl DiskState {
             let offset = if log.tail.next == 0 { log.tail.end } else { 0 };
             Some(Damage { file: self.storage.describe(&name), offset, oid: None, reason })
         });
-        if let Some(lost) = lost {
+        if let Some(lost) = lost.or(damaged) {
             let kept = if log.tail.next == 0 { self.keep_behind(&segment, log.tail.end)? } else { None };
             let kept = kept.into_iter().chain(self.keep_segments_behind(log.tail.segment)?);
             let (kept_in, bytes): (Vec<_>, Vec<_>) = kept.unzip();
             accepted = Some(AcceptedEnd { lost, kept_in, bytes: bytes.iter().sum() });
+            // Segments without a byte are left, and what says that more was durable is kept aside.
+            let mut blank = self.listed_segments()?;
+            blank.retain(|&number| number > log.tail.segment);
+            self.remove_segments(&blank)?;
         }
         self.remove_behind(log)?;
         for end in self.sync.undurable() {

@@ -72,6 +72,7 @@ impl DiskState {
         let sealed = seal.as_ref().map_or(log.tail, |(_, tail)| *tail);
 
         self.sync_sealed(number, if ahead { AHEAD_MAX - 1 } else { 0 })?;
+        self.settle_names()?;
         let spare = self.spare_of(bytes)?;
         let mut head = SegmentHead {
             number,

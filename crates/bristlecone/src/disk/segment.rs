@@ -38,6 +38,8 @@ use crate::{
 pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
 /// The longest segment: offsets have 32 bits.
 pub(super) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 & !7;
+/// The smallest size of a full-grown segment.
+pub(super) const SEGMENT_BYTES_MIN: u64 = 4096;
 
 /// What a power cut leaves whole.
 const SECTOR_BYTES: usize = 512;

@@ -445,8 +445,13 @@ impl DiskState {
         if bytes > STATE_BYTES_MAX {
             return Err(self.corrupt(&name, 0, "the state is too long"));
         }
-        let mut buffer = vec![0; bytes as usize];
+        let mut buffer = vec![0; HEAD_BYTES.min(bytes as usize)];
         read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
+        // Memory is taken for what the head speaks of.
+        if buffer.len() == HEAD_BYTES && word64(&buffer, LENGTH_AT) == bytes - HEAD_BYTES as u64 {
+            buffer.resize(bytes as usize, 0);
+            read_exact_at(&*file, &mut buffer[HEAD_BYTES..], HEAD_BYTES as u64).map_err(failed)?;
+        }
         let state = StoreState::decode(&buffer, self.header.salt).map_err(|reason| self.corrupt(&name, 0, reason))?;
         if state.epoch != epoch {
             return Err(self.corrupt(&name, 0, "this is another state than its name says"));

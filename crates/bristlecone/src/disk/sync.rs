@@ -76,14 +76,18 @@ impl DiskState {
         }
     }
 
-    /// Sees to it, as far as possible, that a sync by another process after one that failed here covers what
-    /// this one did not; not every system tells the other process that something is amiss.
-    fn mend(&self, segment: &Segment) {
+    /// Writes again what of a segment is not known to be durable.
+    ///
+    /// After a sync that failed here, so that one by another process covers what this one did not: not every system tells the
+    /// other process that something is amiss. And before the first sync here of a segment that another process began, where it may
+    /// have met such a failure and died.
+    fn write_undurable(&self, segment: &Segment) -> Result<(), Error> {
         let (durable, end) = (self.sync.durable_end(), self.published.end());
         let inside = |location: u64| location >> 32 == u64::from(segment.number);
         let from = if inside(durable) { durable & 0xffff_ffff } else { 0 };
-        let to = if inside(end) { end & 0xffff_ffff } else { segment.bytes };
-        let _ = self.write_again(segment, from, to);
+        let sealed = || self.sync.undurable().into_iter().find(|&end| inside(end));
+        let to = if inside(end) { end & 0xffff_ffff } else { sealed().map_or(segment.bytes, |end| end & 0xffff_ffff) };
+        self.write_again(segment, from, to)
     }
 
     /// Makes a segment's bytes durable.
@@ -96,14 +100,38 @@ impl DiskState {
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
         let _one = self.sync.one();
         self.poison.check()?;
+        let followed = self.sync.is_followed(segment.number);
+        if followed {
+            self.write_undurable(segment)?;
+        }
         self.counters.syncs.fetch_add(1, Relaxed);
         match segment.sync_data() {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if followed {
+                    self.sync.note_synced(segment.number);
+                }
+                Ok(())
+            }
             Err(error) => {
-                self.mend(segment);
+                let _ = self.write_undurable(segment);
                 Err(self.poison.set(format!("{}: {error}", self.storage.describe(&segment.name))))
             }
         }
+    }
+
+    /// Makes durable which segments openings removed, once in a process and before it seals one: a process may have died between
+    /// the removal and its sync, and a file that comes back would stand where the seal says that another goes on.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], from now on.
+    pub(super) fn settle_names(&self) -> Result<(), Error> {
+        if !self.sync.is_settled() {
+            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
+                return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+            }
+            self.sync.note_settled();
+        }
+        Ok(())
     }
 
     /// Makes a segment's bytes durable, and its name.

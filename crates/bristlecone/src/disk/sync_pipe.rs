@@ -24,6 +24,11 @@ pub(super) struct SyncPipe {
     sealed: Mutex<VecDeque<u64>>,
     // This process has made the names of the segments up to this one durable; 0: not even the header's.
     named: AtomicU32,
+    // Segments that were opened to follow what another process wrote, until they are synced here: a sync that failed there before is
+    // not told here.
+    followed: Mutex<Vec<u32>>,
+    // This process has made durable what openings removed.
+    settled: AtomicBool,
     // Held by the thread that notes in a file how far the log is durable.
     noting: Mutex<()>,
     /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing, and is begun once all
@@ -72,6 +77,34 @@ impl SyncPipe {
     /// Notes that the names of segments up to this one are durable.
     pub(super) fn note_named(&self, number: u32) {
         self.named.fetch_max(number, AcqRel);
+    }
+
+    /// Notes that the log goes on in a segment that another process began.
+    pub(super) fn note_followed(&self, number: u32) {
+        let mut followed = lock(&self.followed);
+        let durable = (self.durable_end() >> 32) as u32;
+        followed.retain(|&before| before >= durable && before != number);
+        followed.push(number);
+    }
+
+    /// Whether that was noted of a segment since it was synced here.
+    pub(super) fn is_followed(&self, number: u32) -> bool {
+        lock(&self.followed).contains(&number)
+    }
+
+    /// Notes that a segment was synced here.
+    pub(super) fn note_synced(&self, number: u32) {
+        lock(&self.followed).retain(|&followed| followed != number);
+    }
+
+    /// Whether this process has made durable which segments openings removed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Acquire)
+    }
+
+    /// Notes that it has.
+    pub(super) fn note_settled(&self) {
+        self.settled.store(true, Release);
     }
 
     /// Waits until everything up to `end` is durable, or until no thread syncs: then the caller does, while it holds what is

@@ -57,16 +57,30 @@ impl<'a> FrameWalk<'a> {
 
 /// Returns the first place from `from` on, before `to`, where the head of a frame is.
 pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> io::Result<Option<(u64, Frame)>> {
+    find_frame(segment, from, to, salt, |_| true)
+}
+
+/// As [`next_frame`], where the head says what is `wanted`. Reads each byte once, however many heads there are.
+pub(super) fn find_frame(
+    segment: &Segment,
+    from: u64,
+    to: u64,
+    salt: u64,
+    wanted: impl Fn(&Frame) -> bool,
+) -> io::Result<Option<(u64, Frame)>> {
     let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
     while at < to {
         let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
         let bytes = chunk.len() as u64;
         for (index, word) in chunk.chunks_exact(8).enumerate() {
-            if word32(word, 0) == MAGIC {
-                let offset = at + index as u64 * 8;
-                if let Some((frame, _)) = segment.frame(offset, salt)? {
-                    return Ok(Some((offset, frame)));
-                }
+            if word32(word, 0) != MAGIC {
+                continue;
+            }
+            let offset = at + index as u64 * 8;
+            if let Some((frame, _)) = segment.frame(offset, salt)?
+                && wanted(&frame)
+            {
+                return Ok(Some((offset, frame)));
             }
         }
         at += bytes;

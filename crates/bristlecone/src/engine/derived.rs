@@ -24,6 +24,9 @@ const CHECK_AT: usize = LENGTH_AT + 8;
 const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 24, "the fields of a derived file's head add up");
 
+/// Longer files are not read: the index of a history of a hundred million commits is shorter.
+const DERIVED_BYTES_MAX: u64 = 1 << 33;
+
 /// The derived files of a store, in a folder of their own.
 #[derive(Clone, Debug)]
 pub struct Derived {
@@ -44,7 +47,7 @@ impl Derived {
     /// # Errors
     /// [`Error::Io`].
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.read_at(&self.path(name), u64::MAX)
+        self.read_at(&self.path(name), DERIVED_BYTES_MAX)
     }
 
     /// Replaces a derived file, in one step as far as readers see.

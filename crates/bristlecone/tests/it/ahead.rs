@@ -1,16 +1,22 @@
 //! Segments that are begun ahead: while what is before them is still being made durable.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, ObjRef, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, ObjRef, Object, Oid, RefMove, RefTarget,
     disk::{DiskBackend, DiskOptions},
     storage::Storage as _,
 };
 use bristlecone_testkit::{
     crash::{CrashRun, CrashStep, Workload},
     sample::Family,
-    sim::{Policy, SimStorage},
+    sim::{CallKind, Fault, Hooked, Policy, SimStorage, Times},
 };
 
 use crate::engine::{DiskEngine, check, open_tiny as open, tiny};
@@ -94,12 +100,19 @@ fn no_segment_of_version_1_is_begun_ahead() {
 fn a_reader_that_comes_before_any_writer_sees_what_the_writer_then_goes_on_from() {
     let (disk, run) = run(tiny(), (0..9).map(|n| commit(900 + 200 * n, Durability::None)));
     let (mut ends, mut cut) = (std::collections::BTreeSet::new(), 0);
+    let mut places = Vec::new();
+    let mut note = |oid: Oid, object: &Object<'_>| Ok(places.push(ObjRef::new(oid, object.location())));
+    let whole = open(&after(&disk, &run, run.events.len() - 1), true).unwrap();
+    whole.each_object(&mut note, &mut |_| ()).unwrap();
+    assert!(places.len() >= 9);
     for (step, seed) in (2..run.events.len()).flat_map(|step| (0..24).map(move |seed| (step, seed))) {
         let disk = after(&disk, &run, step).reboot(seed, [Policy::Sectors, Policy::Writes, Policy::Prefix][step % 3]);
         let segments = || disk.files().into_iter().filter(|(name, _)| name.ends_with(".seg")).count();
         let before = segments();
         let reader = open(&disk, true).unwrap();
         let seen = reader.list_refs("").unwrap();
+        // Places of before the cut may lead into files that the writer then removes.
+        places.iter().for_each(|at| _ = reader.read(at));
         assert_eq!(segments(), before, "a reader changes nothing");
         let writer = open(&disk, false).unwrap();
         assert_eq!(writer.list_refs("").unwrap(), seen);
@@ -220,6 +233,143 @@ fn who_accepts_a_loss_keeps_the_segments_behind_it_aside() {
     }
 }
 
+/// A head that is damaged though segments behind it are not is no end by itself; whoever accepts it as one gets it.
+#[test]
+fn a_damaged_head_may_be_accepted_as_the_end() {
+    let (whole, run) = store();
+    let heads = heads(&whole);
+    let ahead: Vec<&Head> = heads.iter().filter(|head| head.durable_end.is_some()).collect();
+    for head in &ahead[..ahead.len() - 1] {
+        for at in [0, 3, 9, 60, 100] {
+            let disk = whole.fork();
+            disk.flip(&head.name, at, 4);
+            let error = open(&disk, false).unwrap_err();
+            assert!(
+                matches!(error, Error::Corrupt { .. } | Error::Incompatible { .. } | Error::Lost { .. }),
+                "{error:?}"
+            );
+            let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), true);
+            let accepted = match repaired {
+                Ok(repaired) => repaired.accepted.unwrap(),
+                // One more bit makes a kind that only later programs know.
+                Err(Error::Incompatible { .. }) => continue,
+                Err(error) => panic!("{}, byte {at}: {error:?}", head.name),
+            };
+            assert!(!accepted.kept_in.is_empty(), "{accepted:?}");
+            let state = open(&disk, false).unwrap().list_refs("").unwrap();
+            assert!(run.events.iter().any(|event| event.state == state), "{}, byte {at}", head.name);
+        }
+    }
+}
+
+/// A sync fails in a segment that another process has not met yet, and the process that is told so dies.
+#[test]
+fn what_a_failed_sync_left_is_written_again_by_who_goes_on_behind_it() {
+    let mut met = 0;
+    for (call, seed) in (0..40).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
+        let disk = SimStorage::new();
+        drop(DiskBackend::create(Arc::new(disk.clone()), crate::engine::format_tag(), tiny()).unwrap());
+        let (one, other) = (disk.process(), disk.process());
+        let open = |disk: &SimStorage| DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false);
+        let (first, second) = (open(&one).unwrap(), open(&other).unwrap());
+        append(&first, 0);
+        append(&second, 1);
+        for number in 0..5 {
+            let mut batch = Batch::new();
+            Family::default().contents(1 << 29 | number, 900 + seed as usize * 150).put(&mut batch, &HashMap::new());
+            first.append(batch, &[], Durability::None).unwrap();
+        }
+        disk.keep_trace();
+        let at = disk.calls() + 1 + call;
+        disk.fail_at(at, Fault::Io, Times::Once);
+        one.stop_after(one.process_calls() + 1 + call);
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| append(&first, 2))).is_err();
+        if one.stopped().is_none() {
+            continue;
+        }
+        disk.heal();
+        met += usize::from(failed && disk.call(call + 1).is_some_and(|call| call.kind == CallKind::Sync));
+        append(&second, 3);
+        append(&second, 4);
+        let state = second.list_refs("").unwrap();
+        for policy in [Policy::Lost, Policy::Sectors] {
+            let disk = disk.reboot(seed, policy);
+            let opened = open(&disk).unwrap_or_else(|error| panic!("call {call}, seed {seed}: {error}"));
+            assert_eq!(opened.list_refs("").unwrap(), state, "call {call}, seed {seed}");
+        }
+    }
+    assert!(met > 3, "{met}");
+}
+
+/// A write fails after all of it can be read, and is taken back: who read it meanwhile does not go on behind it.
+#[test]
+fn a_frame_that_was_taken_back_is_not_gone_on_from() {
+    let disk = SimStorage::new();
+    drop(DiskBackend::create(Arc::new(disk.clone()), crate::engine::format_tag(), tiny()).unwrap());
+    let other = Arc::new(DiskBackend::open(Arc::new(disk.process()), None, tiny(), false).unwrap());
+    let (beside, armed) = (other.clone(), Arc::new(AtomicBool::new(false)));
+    let is_armed = armed.clone();
+    let one = Hooked::new(Arc::new(disk.process()), move |coming| {
+        // The second write of an append that fails is that of zeroes.
+        if coming.method == "write_at" && is_armed.load(Relaxed) {
+            let _ = beside.list_refs("");
+        }
+    });
+    let one = DiskBackend::open(Arc::new(one), None, tiny(), false).unwrap();
+    let value = |backend: &DiskBackend, number: u64| {
+        let sample = Family::default().contents(1 << 30 | number, 8);
+        let mut batch = Batch::new();
+        let at = sample.put(&mut batch, &HashMap::new());
+        let to = Some(RefTarget::Object(ObjRef::new(sample.oid, at)));
+        let moves = [RefMove { name: format!("n{}", number % 3), expected: Expected::Any, to }];
+        backend.append(batch, &moves, Durability::Synced)
+    };
+    // How much of a write that fails is written depends on the number of the call.
+    for round in 0..20_000 {
+        let before = other.list_refs("").unwrap();
+        disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+        armed.store(true, Relaxed);
+        let failed = value(&one, 3 * round).is_err();
+        armed.store(false, Relaxed);
+        disk.heal();
+        if !failed || other.list_refs("").unwrap() == before {
+            continue;
+        }
+        value(&one, 3 * round + 1).unwrap();
+        let second = value(&other, 3 * round + 2);
+        assert!(matches!(second, Err(Error::Poisoned { .. })), "{second:?}");
+        let opened = open(&disk.reboot(1, Policy::Lost), false).unwrap();
+        assert_eq!(opened.list_refs("").unwrap(), one.list_refs("").unwrap());
+        return;
+    }
+    panic!("no frame was read before it was taken back");
+}
+
+/// Frames behind the first that was torn are looked through once, however many there are.
+#[test]
+fn a_recovery_reads_what_is_behind_the_end_once() {
+    let options = tiny().segment_bytes(1 << 18);
+    let disk = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(disk.clone()), crate::engine::format_tag(), options.clone()).unwrap();
+    for number in 0..1000 {
+        let mut batch = Batch::new();
+        Family::default().contents(1 << 29 | number, 100).put(&mut batch, &HashMap::new());
+        backend.append(batch, &[], Durability::None).unwrap();
+    }
+    std::mem::forget(backend);
+    let disk = disk.fork();
+    let name = heads(&disk)[0].name.clone();
+    disk.flip(&name, 400, 1);
+    disk.number_reads();
+    disk.keep_trace();
+    let opened = DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap();
+    let calls = (1..=disk.calls()).filter_map(|call| disk.call(call));
+    let read: u64 =
+        calls.filter(|call| call.kind == CallKind::Read && *call.name == *name).map(|call| call.bytes).sum();
+    let bytes = disk.contents(&name).unwrap().len() as u64;
+    assert!(read < 10 * bytes && check(&opened).is_empty(), "{read} of {bytes}");
+}
+
 #[test]
 fn a_collection_begins_where_all_before_is_durable() {
     for filling in 0..24 {
@@ -302,4 +452,48 @@ fn what_a_recovery_removed_does_not_come_back() {
         }
     }
     assert!(again > 40, "{again}");
+}
+
+/// A process dies between removing segments and the sync of their folder; the next one seals a segment of the same boot.
+#[test]
+fn what_a_recovery_that_was_cut_short_removed_does_not_come_back() {
+    let steps = (0..9).map(|n| if n == 3 { CrashStep::Flush { handle: 0 } } else { commit(900 + n, Durability::None) });
+    let (disk, run) = run(tiny(), steps);
+    let policies = [Policy::Sectors, Policy::Writes, Policy::Prefix];
+    let (mut came_back, mut cuts) = (0, 0);
+    for (step, seed) in (5..run.events.len()).flat_map(|step| (0..20).map(move |seed| (step, seed))) {
+        let cut = after(&disk, &run, step).reboot(seed, policies[seed as usize % 3]);
+        for call in 1.. {
+            let disk = cut.fork();
+            let process = disk.process();
+            process.stop_after(call);
+            let whole = DiskBackend::open(Arc::new(process.clone()), None, tiny(), false).is_ok();
+            if whole || process.stopped().is_none() {
+                break;
+            }
+            if heads(&disk).len() == heads(&cut).len() {
+                continue;
+            }
+            let writer = open(&disk, false).unwrap();
+            append(&writer, 1);
+            disk.keep_moments();
+            let from = disk.calls();
+            for number in 2..6 {
+                append(&writer, number);
+                let fill = Family::default().contents(1 << 29 | number, 900);
+                let mut batch = Batch::new();
+                fill.put(&mut batch, &HashMap::new());
+                writer.append(batch, &[], Durability::None).unwrap();
+            }
+            for moment in from..disk.calls() {
+                let disk = disk.moment(moment).unwrap().reboot(moment, Policy::Lost);
+                came_back += usize::from(heads(&disk).len() > heads(&cut).len());
+                let opened = open(&disk, false)
+                    .unwrap_or_else(|error| panic!("step {step}, seed {seed}, call {call}, moment {moment}: {error}"));
+                assert!(opened.get_ref("added").unwrap().is_some() && check(&opened).is_empty());
+                cuts += 1;
+            }
+        }
+    }
+    assert!(cuts > 1000, "{cuts}, {came_back}");
 }

@@ -276,3 +276,37 @@ fn a_note_of_the_end_that_is_old_or_missing_or_damaged_claims_nothing_more() {
         assert_eq!(check(&open(&disk, true).unwrap()), []);
     }
 }
+
+/// A segment without a byte stands behind a loss: a power cut left it, and it keeps nobody from accepting the loss.
+#[test]
+fn a_loss_is_accepted_with_an_empty_segment_behind_it() {
+    let (whole, states) = store();
+    let name = last_segment(&whole);
+    let number: u32 = name["segments/".len()..name.len() - ".seg".len()].parse().unwrap();
+    let bytes = whole.contents(&name).unwrap();
+    let last = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64;
+    let mut accepted = 0;
+    for (at, blank) in (100..last).step_by(23).flat_map(|at| [0, 4096].map(|blank| (at, blank))) {
+        if bytes[at as usize] == 0 {
+            continue;
+        }
+        let disk = whole.fork();
+        let behind = disk.open(&format!("segments/{:08}.seg", number + 1), OpenMode::CreateNew).unwrap();
+        behind.set_len(blank).unwrap();
+        drop(behind);
+        disk.flip(&name, at, 2);
+        if !matches!(open(&disk, false), Err(Error::Corrupt { .. } | Error::Lost { .. })) {
+            continue;
+        }
+        match DiskBackend::repair(Arc::new(disk.clone()), tiny(), true) {
+            Ok(repaired) => accepted += usize::from(repaired.accepted.is_some()),
+            // A head whose segment is the last that is sound is no end of a log.
+            Err(Error::Corrupt { file, offset: 0, .. }) if at < 300 => assert_eq!(file, name),
+            Err(error) => panic!("byte {at}: {error:?}"),
+        }
+        if let Ok(backend) = open(&disk, false) {
+            assert!(states.contains(&backend.list_refs("").unwrap()) && check(&backend).is_empty(), "byte {at}");
+        }
+    }
+    assert!(accepted > 10, "{accepted}");
+}

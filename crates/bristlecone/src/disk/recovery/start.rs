@@ -71,17 +71,24 @@ impl DiskState {
     /// [`Error::Corrupt`] if the head of a later one is damaged, and not by a power cut; [`Error::Incompatible`] if it is of a kind
     /// that only later programs know.
     fn last_sound(&self, numbers: &[u32]) -> Result<Option<(u32, SegmentHead, u64)>, Error> {
+        let mut torn = None;
         for &number in numbers.iter().rev() {
             let Some(segment) = self.segment_file(number)? else { continue };
-            let failed = |error| self.io(&segment.name, error);
-            match segment.head {
-                Some(head) => {
-                    let claimed = self.last_durable(&segment, Tail::start(&head), head.durable_end)?;
-                    return Ok(Some((number, head, claimed)));
+            let Some(head) = segment.head else {
+                let wrong = segment.head_error(self.header.salt);
+                if !segment.may_be_torn().map_err(|error| self.io(&segment.name, error))? {
+                    return Err(wrong);
                 }
-                None if self.header.engine_version >= 2 && segment.may_be_torn().map_err(failed)? => {}
-                None => return Err(segment.head_error(self.header.salt)),
+                torn.get_or_insert(wrong);
+                continue;
+            };
+            // What follows on a segment of version 1 is durable before it has its name. The header does not tell: an upgrade may
+            // have been cut short before that says what version the log is.
+            if let Some(torn) = torn.filter(|_| head.version < 2) {
+                return Err(torn);
             }
+            let claimed = self.last_durable(&segment, Tail::start(&head), head.durable_end)?;
+            return Ok(Some((number, head, claimed)));
         }
         Ok(None)
     }
