@@ -29,7 +29,7 @@ mod run;
 mod show;
 mod watch;
 
-pub(crate) use job::{ChainJob, IndexName, Profile, UtxoName};
+pub(crate) use job::{ChainJob, IndexName, Profile, TailName, UtxoName};
 pub(crate) use run::ChainRun;
 
 /// Options of `replay cardano`.
@@ -69,6 +69,9 @@ pub struct ChainArgs {
     /// Only blocks from this slot on; the chain's start is then absent, and --allow-missing is needed
     #[arg(long, value_name = "SLOT")]
     from: Option<u64>,
+    /// What is done about the newest chunk where its end is not whole
+    #[arg(long, value_enum, default_value_t)]
+    tail: TailName,
     /// Stop after so many blocks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     blocks: Option<u64>,
@@ -200,6 +203,7 @@ fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<Ch
         blocks: args.blocks,
         seconds: args.seconds,
         sample_every: args.sample_every,
+        tail: args.tail,
         allow_missing: args.allow_missing,
         branch: branch.unwrap_or("main").to_owned(),
         dir,

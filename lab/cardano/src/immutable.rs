@@ -27,12 +27,12 @@ mod sources;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TornTail {
     /// Whole blocks are read, and a note tells what follows them, where the end is missing as after a crash: a block that is
-    /// cut off, or indexes that end elsewhere. Altered bytes are an error.
+    /// cut off, zeros, or indexes that end elsewhere. Altered bytes are an error behind the blocks before them.
     #[default]
     Incomplete,
     /// The blocks before the first that is not sound are read, whatever is wrong with it.
     Cut,
-    /// Whatever is wrong is an error.
+    /// Whatever is wrong is an error behind the blocks before it.
     Refuse,
 }
 
@@ -83,8 +83,8 @@ pub struct ChainReader {
     sources: Sources,
     options: ReadOptions,
     chunk: Option<Chunk>,
-    /// Read ahead, since the newest chunk is the one that no other follows.
-    following: Option<Files>,
+    /// Read ahead, since the newest chunk is the one that no other follows. What cannot be read follows too.
+    following: Option<Result<Files, ChainError>>,
     last: Option<Point>,
     tail: Option<String>,
 }
@@ -102,7 +102,7 @@ impl ChainReader {
     /// [`ChainError::NoChain`], [`ChainError::Io`].
     pub fn open(paths: &[PathBuf], options: ReadOptions) -> Result<Self, ChainError> {
         let mut sources = Sources::new(paths, options.from)?;
-        let following = sources.next()?;
+        let following = sources.next()?.map(Ok);
         Ok(Self { sources, options, chunk: None, following, last: None, tail: None })
     }
 
@@ -110,7 +110,7 @@ impl ChainReader {
     ///
     /// # Errors
     /// [`ChainError::Damaged`] and [`ChainError::Order`], which name chunk, offset and slot; [`ChainError::TooLarge`],
-    /// [`ChainError::Io`]. Blocks before the error were sound.
+    /// [`ChainError::Io`]. Blocks before the error were sound, and were all returned.
     pub fn next_block(&mut self) -> Result<Option<StoredBlock<'_>>, ChainError> {
         loop {
             if !self.open_chunk()? {
@@ -147,10 +147,10 @@ impl ChainReader {
     /// Makes sure that there is a chunk with blocks left; returns whether there is one.
     fn open_chunk(&mut self) -> Result<bool, ChainError> {
         if self.chunk.is_none() {
-            let Some(files) = self.following.take() else { return Ok(false) };
-            self.following = self.sources.next()?;
+            let Some(files) = self.following.take().transpose()? else { return Ok(false) };
+            self.following = self.sources.next().transpose();
             let newest = self.following.is_none();
-            self.chunk = Some(Chunk::open(files, newest, self.options.tail, self.options.check)?);
+            self.chunk = Some(Chunk::open(files, newest, self.options.tail, self.options.check));
         }
         Ok(true)
     }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     BenchError, blocks,
-    cardano::{self, ChainJob, IndexName, Profile, UtxoName},
+    cardano::{self, ChainJob, IndexName, Profile, TailName, UtxoName},
     error::Result,
     options::Common,
     replay::{BackendName, DurabilityName},
@@ -50,6 +50,7 @@ pub(super) fn job(args: &ChainSources, common: &Common, dir: &Path) -> Option<Ch
         blocks: None,
         seconds: None,
         sample_every: SAMPLE_EVERY,
+        tail: TailName::default(),
         allow_missing: args.chain_genesis.is_empty(),
         branch: "main".into(),
         dir: dir.to_owned(),

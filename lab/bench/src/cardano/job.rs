@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bristlecone::{Durability, disk::DiskOptions};
+use bristlecone_cardano::TornTail;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,8 @@ pub(crate) struct ChainJob {
     pub(crate) blocks: Option<u64>,
     pub(crate) seconds: Option<f64>,
     pub(crate) sample_every: f64,
+    /// What is done about the newest chunk where its end is not whole.
+    pub(crate) tail: TailName,
     pub(crate) allow_missing: bool,
     /// The branch that follows the chain.
     pub(crate) branch: String,
@@ -136,6 +139,28 @@ impl IndexName {
         match self {
             Self::Mmap => "mmap",
             Self::Memory => "memory",
+        }
+    }
+}
+
+/// What is done about the newest chunk where its end is not whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub(crate) enum TailName {
+    /// Whole blocks are applied where the end is missing as after a crash; altered bytes are an error
+    #[default]
+    Incomplete,
+    /// The blocks before the first that is not sound are applied, whatever is wrong with it
+    Cut,
+    /// Whatever is wrong is an error
+    Refuse,
+}
+
+impl From<TailName> for TornTail {
+    fn from(name: TailName) -> Self {
+        match name {
+            TailName::Incomplete => Self::Incomplete,
+            TailName::Cut => Self::Cut,
+            TailName::Refuse => Self::Refuse,
         }
     }
 }

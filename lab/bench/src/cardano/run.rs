@@ -133,9 +133,9 @@ fn replay(
         say!("going on behind slot {from}");
     }
     let from = replay.from().max(job.from);
-    let reader = replay
-        .begin(genesis)
-        .and_then(|()| ChainReader::open(&job.sources, ReadOptions::default().from(from)).map_err(ReplayError::from));
+    let options = ReadOptions::default().from(from).tail(job.tail.into());
+    let reader =
+        replay.begin(genesis).and_then(|()| ChainReader::open(&job.sources, options).map_err(ReplayError::from));
     let ended = match reader {
         Ok(mut reader) => replay.run(&mut reader, &mut Watch::new(job.sample_every)),
         Err(error) => Err(error),

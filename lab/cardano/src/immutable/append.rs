@@ -227,7 +227,7 @@ impl Appender {
         let chunk = read(Part::Chunk)?;
         let (primary, secondary) = (read(Part::Primary).ok(), read(Part::Secondary).ok());
         let files = Files { number, name, chunk, primary, secondary, single: false };
-        Chunk::open(files, true, tail, true)
+        Ok(Chunk::open(files, true, tail, true))
     }
 
     /// Writes the newest chunk again as far as its blocks are whole.
@@ -239,7 +239,6 @@ impl Appender {
             }
             chunk => chunk?,
         };
-        self.cut = chunk.cut.take();
         self.begin_again(number)?;
         while let Some((block, _)) = chunk.next()? {
             let relative = if block.boundary_epoch().is_some() { 0 } else { block.slot() % self.slots_in_chunk + 1 };
@@ -251,6 +250,7 @@ impl Appender {
             self.write(&block, relative)?;
             self.last = Some(point);
         }
+        self.cut = self.cut.take().or_else(|| chunk.cut.take());
         let Some(open) = &self.open else { return Ok(()) };
         let ends = [open.chunk_bytes, 1 + 4 * (open.slots + 1), open.entries * ENTRY_BYTES as u64];
         for (part, end) in Part::ALL.into_iter().zip(ends) {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::Read,
+    io::{ErrorKind, Read},
     path::Path,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
@@ -53,14 +53,20 @@ fn unpack(
     stream: Box<dyn Read + Send>,
     to: &SyncSender<Result<Files, ChainError>>,
 ) -> Result<(), ChainError> {
-    let io = |source| ChainError::Io { file: name.to_owned(), source };
+    // Where the archive could no longer be read.
+    let mut last = String::new();
+    let io = |last: &str| {
+        let file = if last.is_empty() { name.to_owned() } else { format!("{name} behind {last}") };
+        move |source| ChainError::Io { file, source }
+    };
     let none = |reason: &str| ChainError::NoChain { file: name.to_owned(), reason: reason.into() };
     let mut waiting: BTreeMap<u32, Parts> = BTreeMap::new();
     let (mut waiting_bytes, mut found) = (0, false);
     let mut archive = tar::Archive::new(stream);
-    for entry in archive.entries().map_err(io)? {
-        let mut entry = entry.map_err(io)?;
-        let path = entry.path().map_err(io)?.into_owned();
+    for entry in archive.entries().map_err(io(&last))? {
+        let mut entry = entry.map_err(io(&last))?;
+        let path = entry.path().map_err(io(&last))?.into_owned();
+        last = path.display().to_string();
         let Some((number, part)) = path.file_name().and_then(|name| name.to_str()).and_then(parse_name) else {
             continue;
         };
@@ -71,6 +77,9 @@ fn unpack(
         let within = format!("{name}({})", path.display());
         let size = entry.size();
         let bytes = read_whole(&mut entry, size, &within)?;
+        if bytes.len() as u64 != size {
+            return Err(ChainError::Io { file: within, source: ErrorKind::UnexpectedEof.into() });
+        }
         waiting_bytes += bytes.len();
         let parts = waiting.entry(number).or_default();
         if parts[part as usize].replace(bytes).is_some() {

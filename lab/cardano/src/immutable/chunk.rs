@@ -1,4 +1,6 @@
 //! One chunk: which blocks it holds, and whether they are what both indexes say.
+//!
+//! Blocks are checked one after another, as they are asked for. What is wrong is told behind the blocks before it.
 
 use std::ops::Range;
 
@@ -9,174 +11,241 @@ use super::{
 };
 use crate::{Block, ChainError, cbor};
 
-/// A chunk whose blocks are known by their places.
+/// A chunk that is read block by block.
 pub(super) struct Chunk {
     pub(super) files: Files,
-    /// Of each block where it lies, and what the secondary index says of it.
-    blocks: Vec<(Range<usize>, Option<Entry>)>,
+    blocks: Blocks,
+    /// How many blocks were asked for.
     next: usize,
-    /// What is not there, or not whole, behind the blocks.
+    /// What is not there, or not whole, behind the blocks: known when they are all read.
     pub(super) cut: Option<String>,
     check: bool,
 }
 
+/// How the blocks of a chunk are found.
+enum Blocks {
+    /// One block that stands for itself.
+    Single,
+    /// In a chunk that another follows: where each lies and what the secondary index says of it, up to the first that both
+    /// indexes do not agree on.
+    Listed { places: Vec<(Range<usize>, Entry)>, fault: Option<ChainError> },
+    /// In the newest chunk: one behind another.
+    Newest(Newest),
+}
+
 impl Chunk {
-    /// Finds the blocks of a chunk. Of the `newest` one the end may be missing.
-    pub(super) fn open(files: Files, newest: bool, tail: TornTail, check: bool) -> Result<Self, ChainError> {
-        let mut chunk = Self { files, blocks: Vec::new(), next: 0, cut: None, check };
-        if chunk.files.single {
-            chunk.blocks.push((0..chunk.files.chunk.len(), None));
+    /// Begins to read a chunk. Of the `newest` one the end may be missing.
+    pub(super) fn open(files: Files, newest: bool, tail: TornTail, check: bool) -> Self {
+        let blocks = if files.single {
+            Blocks::Single
         } else if newest {
-            chunk.find_in_newest(tail)?;
+            Blocks::Newest(Newest { at: 0, tail, ended: false })
         } else {
-            chunk.find()?;
-        }
-        Ok(chunk)
-    }
-
-    fn damaged(&self, offset: u64, slot: Option<u64>, reason: impl Into<String>) -> ChainError {
-        let (file, chunk) = (self.files.name.clone(), self.files.number);
-        ChainError::Damaged { file, chunk, offset, slot, reason: reason.into() }
-    }
-
-    /// Finds the blocks of a chunk that another follows: all three files are whole and agree.
-    fn find(&mut self) -> Result<(), ChainError> {
-        let (Some(primary), Some(secondary)) = (&self.files.primary, &self.files.secondary) else {
-            let missing = if self.files.primary.is_none() { "primary" } else { "secondary" };
-            return Err(self.damaged(0, None, format!("its {missing} index is missing, and chunks follow it")));
+            let mut places = Vec::new();
+            let fault = list(&files, check, &mut places).err();
+            Blocks::Listed { places, fault }
         };
-        let (listed, rest) = entries(secondary);
-        if rest != 0 {
-            return Err(self.damaged(0, None, "its secondary index ends within an entry"));
-        }
-        let listed: Vec<Entry> = listed.collect();
-        let bytes = self.files.chunk.len() as u64;
-        if listed.is_empty() && bytes > 0 {
-            return Err(self.damaged(0, None, format!("{bytes} bytes, and its secondary index is empty")));
-        }
-        let mut blocks = Vec::with_capacity(listed.len());
-        for (index, entry) in listed.iter().enumerate() {
-            let begin = blocks.last().map_or(0, |(at, _): &(Range<usize>, _)| at.end as u64);
-            let end = listed.get(index + 1).map_or(bytes, |next| next.offset);
-            if entry.offset != begin || end <= begin || end > bytes {
-                let reason = format!("entry {index} of its secondary index has a block at {} to {end}", entry.offset);
-                return Err(self.damaged(begin, Some(entry.slot), reason));
-            }
-            blocks.push((begin as usize..end as usize, Some(*entry)));
-        }
-        if self.check {
-            let filled = filled_slots(primary)
-                .map_err(|(at, reason)| self.damaged(0, None, format!("its primary index at byte {at}: {reason}")))?;
-            self.compare(&filled, &listed)?;
-        }
-        self.blocks = blocks;
-        Ok(())
-    }
-
-    /// Compares the relative slots of the primary index with the slots of the secondary one.
-    fn compare(&self, filled: &[u32], listed: &[Entry]) -> Result<(), ChainError> {
-        if filled.len() != listed.len() {
-            let (filled, listed) = (filled.len(), listed.len());
-            let reason = format!("its primary index has {filled} blocks, its secondary index {listed}");
-            return Err(self.damaged(0, None, reason));
-        }
-        // Relative slot 0 is that of a boundary block, whose entry has an epoch for a slot.
-        let start =
-            |(relative, entry): (&u32, &Entry)| (*relative > 0).then(|| entry.slot.wrapping_sub(u64::from(*relative)));
-        let mut starts = filled.iter().zip(listed).map(start);
-        let first = starts.clone().flatten().next();
-        if let Some(index) = starts.position(|start| start.is_some() && start != first) {
-            let entry = &listed[index];
-            let reason = format!("its indexes disagree about the slot of entry {index}");
-            return Err(self.damaged(entry.offset, Some(entry.slot), reason));
-        }
-        Ok(())
-    }
-
-    /// Finds the blocks of the newest chunk, which may have been written to when the node stopped.
-    fn find_in_newest(&mut self, tail: TornTail) -> Result<(), ChainError> {
-        let secondary = self.files.secondary.take().unwrap_or_default();
-        let listed: Vec<Entry> = entries(&secondary).0.collect();
-        let bytes = self.files.chunk.len();
-        let mut at = 0;
-        let mut wrong = None;
-        while at < bytes {
-            let entry = listed.get(self.blocks.len()).copied();
-            match self.look(at, entry.as_ref()) {
-                Ok(end) => {
-                    self.blocks.push((at..end, entry));
-                    at = end;
-                }
-                Err(found) => {
-                    wrong = Some(found);
-                    break;
-                }
-            }
-        }
-        let count = self.blocks.len();
-        if let Some((torn, reason)) = wrong {
-            // A block behind which others begin was whole once.
-            let torn = torn && listed.get(count + 1).is_none_or(|next| next.offset >= bytes as u64);
-            let slot = listed.get(count).map(|entry| entry.slot);
-            let error = self.damaged(at as u64, slot, reason);
-            if tail == TornTail::Refuse || (tail == TornTail::Incomplete && !torn) {
-                return Err(error);
-            }
-            self.cut = Some(format!("{error}; {} bytes behind {count} whole blocks are left out", bytes - at));
-        } else if secondary.len() != count * ENTRY_BYTES {
-            let reason = format!("{count} blocks, and a secondary index of {} bytes", secondary.len());
-            if tail == TornTail::Refuse {
-                return Err(self.damaged(bytes as u64, None, reason));
-            }
-            self.cut = Some(format!("{}: the indexes end elsewhere than the blocks: {reason}", self.files.name));
-        }
-        self.files.secondary = Some(secondary);
-        Ok(())
-    }
-
-    /// Reads a block of the newest chunk and returns where it ends; else what is wrong, and whether it looks torn.
-    fn look(&self, at: usize, entry: Option<&Entry>) -> Result<usize, (bool, String)> {
-        let block = Block::first(&self.files.chunk[at..])
-            .map_err(|error| (cbor::ENDS_EARLY.contains(&error.reason), error.to_string()))?;
-        match entry {
-            Some(entry) => {
-                let wrong = crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry));
-                wrong.map_or(Ok(()), |reason| Err((false, reason)))?;
-            }
-            None if block.is_body_sound() == Some(false) => {
-                return Err((false, "the body of the block is not the one that its header names".into()));
-            }
-            None => {}
-        }
-        Ok(at + block.bytes().len())
+        Self { files, blocks, next: 0, cut: None, check }
     }
 
     /// Returns the next block, checked against its entry, and its offset.
     pub(super) fn next(&mut self) -> Result<Option<(Block<'_>, usize)>, ChainError> {
-        let Some((at, entry)) = self.blocks.get(self.next).cloned() else { return Ok(None) };
+        let index = self.next;
         self.next += 1;
-        let slot = entry.map(|entry| entry.slot);
-        if let Some(entry) = entry.as_ref().filter(|_| self.check)
-            && let Some(reason) = crc_differs(&self.files.chunk[at.clone()], entry)
-        {
-            return Err(self.damaged(at.start as u64, slot, reason));
+        match &mut self.blocks {
+            Blocks::Single if index > 0 => Ok(None),
+            Blocks::Single => read(&self.files, 0..self.files.chunk.len(), None, self.check).map(Some),
+            Blocks::Listed { places, fault } => match places.get(index) {
+                Some((at, entry)) => read(&self.files, at.clone(), Some(entry), self.check).map(Some),
+                None => fault.take().map_or(Ok(None), Err),
+            },
+            Blocks::Newest(newest) => newest.next(&self.files, index, &mut self.cut),
         }
-        let block = Block::parse(&self.files.chunk[at.clone()])
-            .map_err(|error| self.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
-        if self.check {
-            let wrong = match &entry {
-                Some(entry) => differs(&block, at.start, entry),
-                None if self.files.single && block.is_body_sound() == Some(false) => {
-                    Some("the body of the block is not the one that its header names".into())
-                }
-                None => None,
-            };
-            if let Some(reason) = wrong {
-                return Err(self.damaged(at.start as u64, slot, reason));
-            }
-        }
-        Ok(Some((block, at.start)))
     }
+}
+
+/// Reads a block whose place is known.
+fn read<'f>(
+    files: &'f Files,
+    at: Range<usize>,
+    entry: Option<&Entry>,
+    check: bool,
+) -> Result<(Block<'f>, usize), ChainError> {
+    let slot = entry.map(|entry| entry.slot);
+    let bytes = &files.chunk[at.clone()];
+    if let Some(reason) = entry.filter(|_| check).and_then(|entry| crc_differs(bytes, entry)) {
+        return Err(files.damaged(at.start as u64, slot, reason));
+    }
+    let block = Block::parse(bytes)
+        .map_err(|error| files.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
+    let wrong = match entry {
+        _ if !check => None,
+        Some(entry) => differs(&block, at.start, entry),
+        None => body_differs(&block),
+    };
+    wrong.map_or(Ok((block, at.start)), |reason| Err(files.damaged(at.start as u64, slot, reason)))
+}
+
+/// Finds the blocks of a chunk that another follows: all three files are whole and agree. After an error `places` has the
+/// blocks before it.
+fn list(files: &Files, check: bool, places: &mut Vec<(Range<usize>, Entry)>) -> Result<(), ChainError> {
+    let (Some(primary), Some(secondary)) = (&files.primary, &files.secondary) else {
+        let missing = if files.primary.is_none() { "primary" } else { "secondary" };
+        return Err(files.damaged(0, None, format!("its {missing} index is missing, and chunks follow it")));
+    };
+    let (listed, rest) = entries(secondary);
+    let listed: Vec<Entry> = listed.collect();
+    let bytes = files.chunk.len() as u64;
+    if listed.is_empty() && bytes > 0 && rest == 0 {
+        return Err(files.damaged(0, None, format!("{bytes} bytes, and its secondary index is empty")));
+    }
+    let (agreed, mut wrong) = if check { agreed(primary, &listed) } else { (listed.len(), None) };
+    if rest != 0 && agreed == listed.len() {
+        wrong = Some("its secondary index ends within an entry".to_owned());
+    }
+    let mut begin = 0;
+    for (index, entry) in listed.iter().take(agreed).enumerate() {
+        let end = match listed.get(index + 1) {
+            Some(next) => next.offset,
+            // What would say where the block ends may be missing.
+            None if wrong.is_some() => own_end(files, begin).unwrap_or(bytes),
+            None => bytes,
+        };
+        if entry.offset != begin || end <= begin || end > bytes {
+            let reason = format!(
+                "entry {index} of its secondary index has a block at {} to {end} of {bytes} bytes",
+                entry.offset
+            );
+            return Err(files.damaged(begin, Some(entry.slot), reason));
+        }
+        places.push((begin as usize..end as usize, *entry));
+        begin = end;
+    }
+    let slot = listed.get(agreed).map(|entry| entry.slot);
+    wrong.map_or(Ok(()), |reason| Err(files.damaged(begin, slot, reason)))
+}
+
+/// Returns where the block ends that begins somewhere, if there is one.
+fn own_end(files: &Files, begin: u64) -> Option<u64> {
+    let rest = files.chunk.get(usize::try_from(begin).ok()?..)?;
+    Some(begin + Block::first(rest).ok()?.bytes().len() as u64)
+}
+
+/// Compares the relative slots of the primary index with the slots of the secondary one: returns for how many entries they
+/// agree, and what is wrong behind those.
+fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
+    let (filled, fault) = filled_slots(primary);
+    // Relative slot 0 is that of a boundary block, whose entry has an epoch for a slot.
+    let start =
+        |(relative, entry): (&u32, &Entry)| (*relative > 0).then(|| entry.slot.wrapping_sub(u64::from(*relative)));
+    let mut starts = filled.iter().zip(listed).map(start);
+    let first = starts.clone().flatten().next();
+    if let Some(index) = starts.position(|start| start.is_some() && start != first) {
+        return (index, Some(format!("its indexes disagree about the slot of entry {index}")));
+    }
+    let reason = match fault {
+        Some((at, reason)) => Some(format!("its primary index at byte {at}: {reason}")),
+        None if filled.len() != listed.len() => {
+            Some(format!("its primary index has {} blocks, its secondary index {}", filled.len(), listed.len()))
+        }
+        None => None,
+    };
+    (filled.len().min(listed.len()), reason)
+}
+
+/// The newest chunk, which may have been written to when the node stopped. The entries of its secondary index are compared
+/// as far as they go.
+struct Newest {
+    /// Where the next block begins.
+    at: usize,
+    tail: TornTail,
+    /// What follows the last whole block was told.
+    ended: bool,
+}
+
+impl Newest {
+    /// Reads the block with this index; where there is none, looks what is there in its place.
+    fn next<'f>(
+        &mut self,
+        files: &'f Files,
+        index: usize,
+        cut: &mut Option<String>,
+    ) -> Result<Option<(Block<'f>, usize)>, ChainError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let at = self.at;
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        if at < files.chunk.len() {
+            match look(&files.chunk, at, entry(secondary, index).as_ref()) {
+                Ok(block) => {
+                    self.at += block.bytes().len();
+                    return Ok(Some((block, at)));
+                }
+                Err(wrong) => *cut = Some(self.ends_with(files, index, wrong)?),
+            }
+        } else if secondary.len() != index * ENTRY_BYTES {
+            let reason = format!("{index} blocks, and a secondary index of {} bytes", secondary.len());
+            if self.tail == TornTail::Refuse {
+                self.ended = true;
+                return Err(files.damaged(at as u64, None, reason));
+            }
+            *cut = Some(format!("{}: the indexes end elsewhere than the blocks: {reason}", files.name));
+        }
+        self.ended = true;
+        Ok(None)
+    }
+
+    /// Returns a note about what stands in the place of a block, or the error that it is.
+    fn ends_with(&mut self, files: &Files, index: usize, wrong: Wrong) -> Result<String, ChainError> {
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        let bytes = files.chunk.len();
+        self.ended = true;
+        // A block behind which others begin was whole once.
+        let last = || entry(secondary, index + 1).is_none_or(|next| next.offset >= bytes as u64);
+        let torn = wrong.zeros || (wrong.ends_early && last());
+        let slot = entry(secondary, index).map(|entry| entry.slot);
+        let error = files.damaged(self.at as u64, slot, wrong.reason);
+        if self.tail == TornTail::Refuse || (self.tail == TornTail::Incomplete && !torn) {
+            return Err(error);
+        }
+        Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))
+    }
+}
+
+/// What is wrong with what stands in the place of a block.
+struct Wrong {
+    /// The chunk ends within the block.
+    ends_early: bool,
+    /// Zeros follow, up to the end of the chunk, as where a file grew and lost power before its bytes were written.
+    zeros: bool,
+    reason: String,
+}
+
+/// Reads a block of the newest chunk.
+fn look<'f>(chunk: &'f [u8], at: usize, entry: Option<&Entry>) -> Result<Block<'f>, Wrong> {
+    let rest = &chunk[at..];
+    let zeros = |from: usize| {
+        let behind = rest.get(from..).unwrap_or(&[]);
+        !behind.is_empty() && behind.iter().all(|byte| *byte == 0)
+    };
+    let block = Block::first(rest).map_err(|error| Wrong {
+        ends_early: cbor::ENDS_EARLY.contains(&error.reason),
+        zeros: zeros(error.offset),
+        reason: error.to_string(),
+    })?;
+    let wrong = match entry {
+        Some(entry) => crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)),
+        None => body_differs(&block),
+    };
+    let zeros = || zeros(block.bytes().len());
+    wrong.map_or(Ok(()), |reason| Err(Wrong { ends_early: false, zeros: zeros(), reason }))?;
+    Ok(block)
+}
+
+/// Returns an entry of a secondary index.
+fn entry(secondary: &[u8], index: usize) -> Option<Entry> {
+    secondary.as_chunks().0.get(index).map(Entry::read)
 }
 
 /// Returns how the bytes of a block differ from the checksum that the secondary index has of them, if it has one.
@@ -184,6 +253,12 @@ fn crc_differs(bytes: &[u8], entry: &Entry) -> Option<String> {
     let crc = crc32fast::hash(bytes);
     (entry.crc != 0 && crc != entry.crc)
         .then(|| format!("the block's CRC-32 is {crc:08x}, the secondary index has {:08x}", entry.crc))
+}
+
+/// Returns how the body of a block differs from what its header says of it.
+fn body_differs(block: &Block<'_>) -> Option<String> {
+    (block.is_body_sound() == Some(false))
+        .then(|| "the body of the block is not the one that its header names".to_owned())
 }
 
 /// Returns how a block differs from what the secondary index says of it.

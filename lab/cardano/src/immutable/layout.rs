@@ -88,20 +88,20 @@ pub(crate) fn entries(secondary: &[u8]) -> (impl ExactSizeIterator<Item = Entry>
     (entries.iter().map(Entry::read), rest.len())
 }
 
-/// Returns the relative slots of a primary index that are filled, in order.
-///
-/// # Errors
-/// What is wrong with the index, and at which byte.
-pub(crate) fn filled_slots(primary: &[u8]) -> Result<Vec<u32>, (usize, &'static str)> {
+/// Returns the relative slots of a primary index that are filled, in order; where something is wrong with it, those before
+/// that, with the byte and what is wrong.
+pub(crate) fn filled_slots(primary: &[u8]) -> (Vec<u32>, Option<(usize, &'static str)>) {
+    let mut filled = Vec::new();
+    let fault = fill(primary, &mut filled).err();
+    (filled, fault)
+}
+
+fn fill(primary: &[u8], filled: &mut Vec<u32>) -> Result<(), (usize, &'static str)> {
     let Some((&version, offsets)) = primary.split_first() else { return Err((0, "it is empty")) };
     if version != PRIMARY_VERSION {
         return Err((0, "its version is not 1"));
     }
     let (offsets, rest) = offsets.as_chunks::<4>();
-    if !rest.is_empty() {
-        return Err((primary.len() - rest.len(), "it ends within an offset"));
-    }
-    let mut filled = Vec::new();
     let mut last = 0;
     for (index, offset) in offsets.iter().enumerate() {
         let offset = u32::from_be_bytes(*offset);
@@ -117,5 +117,5 @@ pub(crate) fn filled_slots(primary: &[u8]) -> Result<Vec<u32>, (usize, &'static 
             last = offset;
         }
     }
-    Ok(filled)
+    if rest.is_empty() { Ok(()) } else { Err((primary.len() - rest.len(), "it ends within an offset")) }
 }

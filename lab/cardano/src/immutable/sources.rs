@@ -35,6 +35,14 @@ pub(super) struct Files {
     pub(super) single: bool,
 }
 
+impl Files {
+    /// Returns the error that says what is wrong at an offset of the chunk.
+    pub(super) fn damaged(&self, offset: u64, slot: Option<u64>, reason: impl Into<String>) -> ChainError {
+        let (file, chunk) = (self.name.clone(), self.number);
+        ChainError::Damaged { file, chunk, offset, slot, reason: reason.into() }
+    }
+}
+
 /// Chunks, one after another, from several places.
 pub(super) struct Sources {
     rest: std::vec::IntoIter<PathBuf>,

@@ -17,14 +17,24 @@ fn data(name: &str) -> PathBuf {
 
 type Blocks = Vec<(Point, BlockPlace)>;
 
-/// Returns all blocks of places, each with its place.
+/// Returns all blocks of places, each with its place, and a note about what follows them.
 fn read(paths: &[PathBuf], options: ReadOptions) -> Result<(Blocks, Option<String>), ChainError> {
-    let mut reader = ChainReader::open(paths, options)?;
+    let (points, ended) = read_until(paths, options);
+    ended.map(|note| (points, note))
+}
+
+/// Returns the blocks of places up to an error, and the error or a note.
+fn read_until(paths: &[PathBuf], options: ReadOptions) -> (Blocks, Result<Option<String>, ChainError>) {
     let mut points = Vec::new();
-    while let Some(StoredBlock { block, place }) = reader.next_block()? {
-        points.push((block.point(), place));
-    }
-    Ok((points, reader.tail().map(str::to_owned)))
+    let all = || {
+        let mut reader = ChainReader::open(paths, options)?;
+        while let Some(StoredBlock { block, place }) = reader.next_block()? {
+            points.push((block.point(), place));
+        }
+        Ok(reader.tail().map(str::to_owned))
+    };
+    let ended = all();
+    (points, ended)
 }
 
 fn all(name: &str) -> Blocks {
@@ -80,14 +90,23 @@ fn archives_and_single_chunks_hold_the_same() {
     fs::write(&plain, &bytes).unwrap();
     fs::write(&packed, zstd::encode_all(&bytes[..], 3).unwrap()).unwrap();
     let whole = all("devnet");
-    assert_eq!(read(&[plain], ReadOptions::default()).unwrap().0, whole);
+    assert_eq!(read(std::slice::from_ref(&plain), ReadOptions::default()).unwrap().0, whole);
     assert_eq!(read(std::slice::from_ref(&packed), ReadOptions::default()).unwrap().0, whole);
     let chunks: Vec<PathBuf> = (0..4).map(|number| data(&format!("devnet/immutable/{number:05}.chunk"))).collect();
     assert_eq!(read(&chunks, ReadOptions::default()).unwrap().0, whole);
-    // An archive that is cut ends with an error, after what was whole.
+    // An archive that is cut ends with an error, after the chunks that are whole.
     let cut = fs::read(&packed).unwrap();
     fs::write(&packed, &cut[..cut.len() / 2]).unwrap();
     assert!(matches!(read(&[packed], ReadOptions::default()), Err(ChainError::Io { .. })));
+    for (cut, blocks) in [(bytes.len() - 30_000, 300), (bytes.len() / 2, 200), (2_000, 0)] {
+        fs::write(&plain, &bytes[..cut]).unwrap();
+        let (points, ended) = read_until(std::slice::from_ref(&plain), ReadOptions::default());
+        assert_eq!(points, whole[..blocks], "cut at {cut}");
+        assert!(
+            matches!(&ended, Err(ChainError::Io { file, .. }) if file.contains("/0000")),
+            "cut at {cut}: {ended:?}"
+        );
+    }
     let empty = dir.path().join("none.tar");
     fs::write(&empty, tar::Builder::new(Vec::new()).into_inner().unwrap()).unwrap();
     assert!(matches!(read(&[empty], ReadOptions::default()), Err(ChainError::NoChain { .. })));
@@ -147,22 +166,73 @@ fn a_flipped_bit_is_named_by_its_place() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(&file, &flipped).unwrap();
-            let error = read(&[dir.path().to_owned()], ReadOptions::default());
-            let block = whole.iter().find(|(_, place)| {
+            let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+            let before = whole.iter().position(|(_, place)| {
                 place.chunk == number && (place.offset..place.offset + u64::from(place.bytes)).contains(&(at as u64))
             });
-            let (point, place) = block.unwrap();
-            match error {
+            let before = before.unwrap();
+            let (point, place) = &whole[before];
+            assert_eq!(points, whole[..before], "flipped at {at}");
+            match ended {
                 Err(ChainError::Damaged { chunk, offset, slot, .. }) => {
                     assert_eq!((chunk, slot), (number, Some(point.slot)), "flipped at {at}");
                     assert!((place.offset..place.offset + u64::from(place.bytes)).contains(&offset), "flipped at {at}");
                 }
                 // The very last block may look cut off.
-                Ok((points, Some(_))) => assert!(number == 3 && points.len() == 399, "flipped at {at}"),
+                Ok(Some(_)) => assert!(number == 3 && before == 399, "flipped at {at}"),
                 other => panic!("flipped at {at}: {other:?}"),
             }
         }
         fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let cut = |name: &str, bytes: u64| {
+        let file = dir.path().join(name);
+        let before = fs::read(&file).unwrap();
+        fs::write(&file, &before[..bytes as usize]).unwrap();
+        let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+        fs::write(&file, before).unwrap();
+        match ended {
+            Err(ChainError::Damaged { chunk: 1, offset, slot, .. }) => (points, offset, slot),
+            other => panic!("{name} cut at {bytes}: {other:?}"),
+        }
+    };
+    let (point, place) = whole[150];
+    for bytes in [place.offset, place.offset + 1, place.offset + u64::from(place.bytes) - 1] {
+        assert_eq!(cut("00001.chunk", bytes), (whole[..150].to_vec(), place.offset, Some(point.slot)));
+    }
+    // A secondary index that ends with an entry or within one, and a primary index.
+    for bytes in [50 * 56, 50 * 56 + 9] {
+        assert_eq!(cut("00001.secondary", bytes), (whole[..150].to_vec(), place.offset, None), "{bytes}");
+    }
+    for bytes in [1 + 4 * 52, 1 + 4 * 52 + 3] {
+        assert_eq!(cut("00001.primary", bytes), (whole[..150].to_vec(), place.offset, Some(point.slot)), "{bytes}");
+    }
+}
+
+#[test]
+fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00003.chunk");
+    let bytes = fs::read(&file).unwrap();
+    let place = whole[350].1;
+    for within in [0, 1, 100, u64::from(place.bytes) / 2, u64::from(place.bytes)] {
+        let mut torn = bytes.clone();
+        torn[(place.offset + within) as usize..].fill(0);
+        fs::write(&file, &torn).unwrap();
+        let count = if within == u64::from(place.bytes) { 351 } else { 350 };
+        let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
+        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert!(note.unwrap().contains("left out"));
+        let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default().tail(TornTail::Refuse));
+        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
     }
 }
 
@@ -177,10 +247,16 @@ fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(&file, &flipped).unwrap();
-            match read(&[dir.path().to_owned()], ReadOptions::default()) {
+            let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+            // There is a block in every slot, so that an index tells by the place of a byte which blocks it is about: an
+            // entry of the one before it too, whose end it is.
+            let about = if name.ends_with("primary") { at.saturating_sub(1) / 4 } else { at / 56 + 1 };
+            let sound = 100 * name[..5].parse::<usize>().unwrap() + about.saturating_sub(2);
+            assert!(whole.starts_with(&points) && points.len() >= sound, "{name} flipped at {at}: {}", points.len());
+            match ended {
                 Err(ChainError::Damaged { chunk, .. }) => assert_eq!(format!("{chunk:05}"), name[..5]),
                 // Of the newest chunk the primary index is not needed.
-                Ok((points, None)) if name == "00003.primary" => assert_eq!(points, whole),
+                Ok(None) if name == "00003.primary" => assert_eq!(points, whole),
                 other => panic!("{name} flipped at {at}: {other:?}"),
             }
         }
