@@ -215,8 +215,8 @@ impl<'s> Replay<'s> {
             self.index.truncate(self.began.as_ref())?;
             self.last = self.began;
         }
-        // The last block has its place in the history, so that the next replay goes on behind it.
-        let committed = self.commit(done.is_ok());
+        // The last block that is right has its place in the history, so that the next replay goes on behind it.
+        let committed = self.commit(true);
         let synced = self.index.sync();
         self.meter.finish(self.set, self.last, observer);
         self.meter.report.tail = reader.tail().map(str::to_owned);
@@ -240,7 +240,7 @@ impl<'s> Replay<'s> {
         let mut chunk = None;
         while let Some(StoredBlock { block, place }) = reader.next_block()? {
             if let Some(ended) = chunk.replace(place.chunk).filter(|ended| *ended != place.chunk) {
-                self.compare(ended)?;
+                self.compare(ended, true)?;
             }
             self.block(&block, place)?;
             if self.meter.is_due() && self.look(reader.progress(), observer)?.is_break() {
@@ -255,7 +255,7 @@ impl<'s> Replay<'s> {
             }
         }
         if let Some(chunk) = chunk {
-            self.compare(chunk)?;
+            self.compare(chunk, reader.tail().is_none())?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -344,10 +344,10 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Compares the set with what is known of it after a chunk.
-    fn compare(&mut self, chunk: u32) -> Result<(), ReplayError> {
+    /// Compares the set with what is known of it after a chunk: if that is not `whole`, only where the last block is there.
+    fn compare(&mut self, chunk: u32, whole: bool) -> Result<(), ReplayError> {
         let Some(known) = self.options.checkpoints.of(chunk).cloned() else { return Ok(()) };
-        if self.resume.is_some() {
+        if self.resume.is_some() || !(whole || known.is_at(self.last)) {
             return Ok(());
         }
         self.commit(false)?;

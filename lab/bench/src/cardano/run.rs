@@ -72,6 +72,9 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
     let cpu = (cpu_us() - cpu) as f64 / 1e4 / began.elapsed().as_secs_f64().max(1e-9);
     let peak = sampler.finish();
     let after = place.stats();
+    if let Some(tail) = &report.tail {
+        say!("note: {tail}");
+    }
     index.close()?;
     if let Err(error) = ended {
         if report.blocks > 0 {
@@ -81,9 +84,6 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
         // What went wrong counts, not whether the store can be closed after it.
         let _ = place.close();
         return Err(error.into());
-    }
-    if let Some(tail) = &report.tail {
-        say!("note: {tail}");
     }
     let digest = set.digest()?;
     drop(set);

@@ -73,6 +73,11 @@ impl Checkpoints {
 }
 
 impl Checkpoint {
+    /// Whether a block is the last one of the chunk.
+    pub(super) fn is_at(&self, last: Option<Point>) -> bool {
+        last.is_some_and(|last| last.slot == self.last_slot && last.hash.to_string() == self.last_hash)
+    }
+
     /// Compares a set with this.
     pub(super) fn compare(&self, chunk: u32, last: Option<Point>, found: &UtxoDigest) -> Result<(), ReplayError> {
         let differs = |what, found: String, known: String| {

@@ -19,6 +19,19 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano").join(name)
 }
 
+/// The digest of the set at the end of the devnet's chain.
+const DEVNET: &str = "29a5c0d434c5408286656c522f308d9d31acd630a5d57e85b848733c0e604a73";
+
+/// Copies a folder of chunks, so that it can be harmed.
+fn copy(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(data(name)).unwrap() {
+        let path = entry.unwrap().path();
+        fs::write(dir.path().join(path.file_name().unwrap()), fs::read(&path).unwrap()).unwrap();
+    }
+    dir
+}
+
 fn memory() -> MemoryIndex {
     MemoryIndex::new().unwrap()
 }
@@ -113,7 +126,7 @@ fn a_chain_whose_start_is_absent_counts_what_is_missing() {
     let report = done(&mut set, "devnet", allow(), &[]);
     assert_eq!((report.blocks, report.transactions, report.missing, report.entries), (400, 11, 3, 14));
     let digest = set.digest().unwrap();
-    assert_eq!(digest.hex(), "29a5c0d434c5408286656c522f308d9d31acd630a5d57e85b848733c0e604a73");
+    assert_eq!(digest.hex(), DEVNET);
     let mut set = tree(&repo());
     let report = done(&mut set, "preprod", allow(), &[]);
     assert_eq!((report.transactions, report.missing + report.spent, report.created), (233, 654, 664));
@@ -130,16 +143,13 @@ fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
     assert_eq!(report.missing, 0);
     assert_eq!(set.tip().point(), report.last.filter(|_| report.commits > 0));
     // A block in the middle of a chain: everything before it stays, committed.
-    let dir = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(data("devnet/immutable")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::write(dir.path().join(path.file_name().unwrap()), fs::read(&path).unwrap()).unwrap();
-    }
+    let dir = copy("devnet/immutable");
     let file = dir.path().join("00002.chunk");
-    let mut chunk = fs::read(&file).unwrap();
+    let whole = fs::read(&file).unwrap();
+    let mut chunk = whole.clone();
     chunk[40_000] ^= 4;
     fs::write(&file, chunk).unwrap();
-    let options = || allow().commit_unchanged(true).commit_every(7);
+    let options = || allow().commit_every(7);
     let mut set = tree(&repo());
     let (ended, report) = replay(&mut set, &mut memory(), &[dir.path().to_owned()], options(), &[]);
     assert!(matches!(ended, Err(ReplayError::Chain(crate::ChainError::Damaged { chunk: 2, .. }))), "{ended:?}");
@@ -148,6 +158,31 @@ fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
     let mut same = tree(&repo());
     replay(&mut same, &mut memory(), &[data("devnet")], options().blocks(report.blocks), &[]).0.unwrap();
     assert_eq!((same.tip(), same.digest().unwrap()), (set.tip(), set.digest().unwrap()));
+    // Once it is whole, the chunks from there on are enough.
+    fs::write(&file, whole).unwrap();
+    let rest = ["00002.chunk", "00003.chunk"].map(|name| dir.path().join(name));
+    replay(&mut set, &mut memory(), &rest, options(), &[]).0.unwrap();
+    assert_eq!(set.digest().unwrap().hex(), DEVNET);
+}
+
+#[test]
+fn a_newest_chunk_that_is_torn_is_compared_only_at_its_last_block() {
+    let checkpoints = Checkpoints::read(&data("preview/utxo-checkpoints.csv")).unwrap();
+    let options = || ReplayOptions::default().checkpoints(checkpoints.clone());
+    let dir = copy("preview/immutable");
+    let file = dir.path().join("00002.chunk");
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    let chain = [dir.path().to_owned()];
+    let (ended, report) = replay(&mut tree(&repo()), &mut memory(), &chain, options(), &genesis());
+    ended.unwrap();
+    assert_eq!((report.blocks, report.checkpoints), (647, 2));
+    assert!(report.tail.unwrap().contains("left out"));
+    // What is torn is what comes behind the last block.
+    fs::write(&file, [&whole[..], &[0x82]].concat()).unwrap();
+    let (ended, report) = replay(&mut tree(&repo()), &mut memory(), &chain, options(), &genesis());
+    ended.unwrap();
+    assert_eq!((report.blocks, report.checkpoints, report.tail.is_some()), (648, 3, true));
 }
 
 #[test]
@@ -332,7 +367,7 @@ fn the_second_half_of_a_chain_is_enough_to_go_on() {
     ended.unwrap();
     assert_eq!((report.blocks, index.len()), (200, 200));
     let digest = tree(&repo).digest().unwrap();
-    assert_eq!(digest.hex(), "29a5c0d434c5408286656c522f308d9d31acd630a5d57e85b848733c0e604a73");
+    assert_eq!(digest.hex(), DEVNET);
 }
 
 #[test]
