@@ -326,6 +326,12 @@ impl<'s> Replay<'s> {
             (Some(resume), previous) if point.slot > resume.slot && previous != Some(resume.hash) => {
                 broken(format!("it does not follow {resume}, where the set stands"))
             }
+            // Without its first blocks a chain that begins with the genesis leads to another set, and nothing shows it.
+            (None, Some(_))
+                if point.number > 0 && self.set.tip() == UtxoTip::Genesis && !self.options.allow_missing =>
+            {
+                Err(ReplayError::NotFirst { point: *point })
+            }
             _ => Ok(()),
         }
     }

@@ -96,19 +96,23 @@ fn folder(path: &Path) -> Result<Option<PathBuf>, ChainError> {
     Ok(Some(if inner.is_dir() { inner } else { path.to_owned() }))
 }
 
-/// Returns the numbers of a folder's chunks, ascending.
+/// Returns the numbers of a folder's chunks, ascending: up to the last file of blocks also those whose indexes alone are there,
+/// so that a file which is missing is noticed.
 pub(super) fn numbers(dir: &Path) -> Result<Vec<u32>, ChainError> {
-    let mut numbers = Vec::new();
+    let (mut numbers, mut newest) = (Vec::new(), None);
     for entry in fs::read_dir(dir).map_err(ChainError::io(dir))? {
         let name = entry.map_err(ChainError::io(dir))?.file_name();
-        if let Some((number, Part::Chunk)) = name.to_str().and_then(parse_name) {
+        if let Some((number, part)) = name.to_str().and_then(parse_name) {
             numbers.push(number);
+            newest = newest.max(Some(number).filter(|_| part == Part::Chunk));
         }
     }
-    numbers.sort_unstable();
-    if numbers.is_empty() {
+    let Some(newest) = newest else {
         return Err(no_chain(dir, "there are no chunks (files such as 00000.chunk) in this folder"));
-    }
+    };
+    numbers.retain(|number| *number <= newest);
+    numbers.sort_unstable();
+    numbers.dedup();
     Ok(numbers)
 }
 
@@ -119,10 +123,18 @@ fn measure(path: &Path) -> Result<Option<u64>, ChainError> {
     };
     let mut bytes = 0;
     for number in numbers(&dir)? {
-        let file = dir.join(file_name(number, Part::Chunk));
-        bytes += fs::metadata(&file).map_err(ChainError::io(&file))?.len();
+        bytes += chunk_bytes(&dir, number)?;
     }
     Ok(Some(bytes))
+}
+
+/// Returns the length of a chunk's blocks: 0 where the file is missing, which is told when the chunk is read.
+fn chunk_bytes(dir: &Path, number: u32) -> Result<u64, ChainError> {
+    let file = dir.join(file_name(number, Part::Chunk));
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        found => Ok(found.map_err(ChainError::io(&file))?.len()),
+    }
 }
 
 fn open(path: &Path, read: Arc<AtomicU64>, from: Option<u64>) -> Result<Box<dyn Source>, ChainError> {
@@ -177,10 +189,15 @@ fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, ChainError> {
 /// Reads a chunk of a folder.
 pub(super) fn read_chunk(dir: &Path, number: u32) -> Result<Files, ChainError> {
     let path = |part| dir.join(file_name(number, part));
+    let name = path(Part::Chunk).display().to_string();
+    let chunk = read_if_there(&path(Part::Chunk))?.ok_or_else(|| ChainError::NoChain {
+        file: name.clone(),
+        reason: "the file is missing, and the indexes of its chunk are there".into(),
+    })?;
     Ok(Files {
         number,
-        name: path(Part::Chunk).display().to_string(),
-        chunk: read_file(&path(Part::Chunk))?,
+        name,
+        chunk,
         primary: read_if_there(&path(Part::Primary))?,
         secondary: read_if_there(&path(Part::Secondary))?,
         single: false,
@@ -210,8 +227,7 @@ impl Source for Folder {
     fn next(&mut self) -> Result<Option<Files>, ChainError> {
         while let Some(number) = self.numbers.next() {
             if self.is_before(number)? {
-                let file = self.dir.join(file_name(number, Part::Chunk));
-                self.read.fetch_add(fs::metadata(&file).map_err(ChainError::io(&file))?.len(), Relaxed);
+                self.read.fetch_add(chunk_bytes(&self.dir, number)?, Relaxed);
                 continue;
             }
             let files = read_chunk(&self.dir, number)?;

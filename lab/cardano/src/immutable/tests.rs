@@ -276,6 +276,11 @@ fn blocks_out_of_order_and_missing_files_are_refused() {
     fs::remove_file(dir.path().join("00002.primary")).unwrap();
     let error = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("primary index is missing"), "{error}");
+    // The indexes of a chunk show that its blocks are missing.
+    fs::remove_file(dir.path().join("00001.chunk")).unwrap();
+    let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+    assert_eq!(points.len(), 100);
+    assert!(matches!(&ended, Err(ChainError::NoChain { file, .. }) if file.ends_with("00001.chunk")), "{ended:?}");
     let empty = tempfile::tempdir().unwrap();
     let error = read(&[empty.path().to_owned()], ReadOptions::default()).unwrap_err();
     assert!(matches!(error, ChainError::NoChain { .. }), "{error}");

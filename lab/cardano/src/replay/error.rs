@@ -31,6 +31,15 @@ pub enum ReplayError {
         /// Why.
         reason: String,
     },
+    /// The set holds the outputs of genesis files, and the first block is not that of a chain.
+    #[error(
+        "{point} is not the first block of a chain, and the set holds only the outputs of genesis files; name all chunks from \
+         the first one on, or go on without them with --allow-missing"
+    )]
+    NotFirst {
+        /// The first block that was read.
+        point: Point,
+    },
     /// An input names an output that is not in the set.
     #[error(
         "{point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with --genesis if the chain \

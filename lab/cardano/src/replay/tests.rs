@@ -371,6 +371,29 @@ fn the_second_half_of_a_chain_is_enough_to_go_on() {
 }
 
 #[test]
+fn a_set_of_genesis_outputs_takes_no_chain_without_its_first_chunk() {
+    let later = [1, 2].map(|number| data(&format!("preview/immutable/{number:05}.chunk")));
+    let lost = copy("preview/immutable");
+    fs::remove_file(lost.path().join("00000.chunk")).unwrap();
+    let repo = repo();
+    let mut set = tree(&repo);
+    let mut index = memory();
+    let options = ReplayOptions::default;
+    let (ended, _) = replay(&mut set, &mut index, &later, options(), &genesis());
+    assert!(matches!(ended, Err(ReplayError::NotFirst { point }) if point.number == 216), "{ended:?}");
+    let (ended, _) = replay(&mut set, &mut index, &[lost.path().to_owned()], options(), &genesis());
+    assert!(matches!(ended, Err(ReplayError::Chain(crate::ChainError::NoChain { .. }))), "{ended:?}");
+    assert_eq!((set.tip(), set.entries().unwrap(), index.len()), (UtxoTip::Genesis, 8, 0));
+    // With the first chunk it goes on.
+    replay(&mut set, &mut index, &[data("preview")], options(), &genesis()).0.unwrap();
+    assert_eq!((set.entries().unwrap(), index.len()), (11, 648));
+    // Whoever says that the start is absent has what can be had of the chain.
+    let mut partial = TreeUtxo::open(&repo, "partial", Durability::None).unwrap();
+    replay(&mut partial, &mut memory(), &later, allow(), &genesis()).0.unwrap();
+    assert_eq!(partial.entries().unwrap(), 8);
+}
+
+#[test]
 fn other_genesis_files_are_refused_once_there_is_a_set() {
     let repo = repo();
     let mut wrong = genesis();
