@@ -33,7 +33,8 @@ pub use records::Slots;
 /// `index.insert(&point, place)?` makes `index.by_hash(&point.hash)? == Some(Indexed { point, place })`.
 ///
 /// # Errors
-/// Any lookup gives [`IndexError::Damaged`] where bytes were altered, and never a wrong answer.
+/// Any lookup gives [`IndexError::Damaged`] where bytes were altered, and never a wrong answer. A change gives it for a record
+/// alone; where a bucket was altered, it makes the table anew from the records and goes on.
 pub trait BlockIndex: Send {
     /// Adds the block that follows the tip. Slots and numbers do not descend, and one of them ascends: an epoch boundary
     /// block has the number of its predecessor, and its successor can have its slot.

@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::{
     Block, BlockPlace, ChainReader, Genesis, OutputRef, Point, StoredBlock,
-    index::BlockIndex,
+    index::{BlockIndex, IndexError},
     utxo::{Changes, UtxoError, UtxoStore, UtxoTip},
 };
 
@@ -136,15 +136,19 @@ impl<'s> Replay<'s> {
         options: ReplayOptions,
     ) -> Result<Self, ReplayError> {
         let resume = set.tip().point();
-        let mut has = false;
-        if let Some(point) = &resume {
-            has = index.has(&point.hash)?;
-        }
-        match &resume {
-            Some(point) if has => index.truncate(Some(point))?,
-            // It is behind, and is filled, or it is of another chain, which filling it shows.
-            Some(point) if index.tip().is_some_and(|tip| tip.point.slot < point.slot) => {}
-            _ => index.truncate(None)?,
+        let has = match &resume {
+            None => index.truncate(None).map(|()| false)?,
+            Some(point) => match index.truncate(Some(point)) {
+                Ok(()) => true,
+                Err(IndexError::NotIndexed { .. }) => false,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        // One that is behind is filled, or is of another chain, which filling it shows.
+        if let Some(point) = resume.filter(|_| !has)
+            && index.tip().is_some_and(|tip| tip.point.slot >= point.slot)
+        {
+            index.truncate(None)?;
         }
         let last = index.tip().map(|tip| tip.point);
         Ok(Self {

@@ -112,6 +112,39 @@ fn a_store_that_stays_goes_on_and_shows_every_state() {
 }
 
 #[test]
+fn a_mapped_index_that_is_damaged_inside_is_made_again() {
+    let place = Place::empty();
+    let chain = data("devnet");
+    let replay = |options: &[&str]| {
+        let all = ["-o", "json", "-r", "chain", "replay", "cardano", &chain, "--allow-missing", "--index", "mmap"];
+        place.run(all.iter().chain(options))
+    };
+    row(&replay(&["--blocks", "200"]));
+    let table = place.path("chain/blocks.index/table");
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[4096..].chunks_exact_mut(64).for_each(|bucket| bucket[50] ^= 1);
+    fs::write(&table, bytes).unwrap();
+    let run = replay(&["--blocks", "100"]);
+    assert!(run.err.contains("was damaged") && run.err.contains("made again"), "{}", run.err);
+    assert_eq!(row(&run)["total_ops"], 100);
+    // A damaged record: the index is dropped, and the next run fills a new one.
+    let records = place.path("chain/blocks.index/records");
+    let mut bytes = fs::read(&records).unwrap();
+    bytes[4096 + 64 * 129 + 3] ^= 4;
+    fs::write(&records, bytes).unwrap();
+    place.run(["-r", "chain", "utxo", "rollback", "--slot", "129"]);
+    let run = replay(&[]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.err.contains("record 129 of"), "{}", run.err);
+    let run = replay(&[]);
+    assert!(run.err.contains("it is made again"), "{}", run.err);
+    assert_eq!(row(&run)["chain"]["digest"], DEVNET);
+    // Where nothing was damaged, nothing is said.
+    let run = replay(&[]);
+    assert!(run.code == 0 && !run.err.contains("again"), "{run:?}");
+}
+
+#[test]
 fn both_profiles_stand_side_by_side() {
     let place = Place::empty();
     let run = place.run([

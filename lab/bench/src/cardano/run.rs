@@ -75,7 +75,10 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
     if let Some(tail) = &report.tail {
         say!("note: {tail}");
     }
-    index.close()?;
+    if let Some(IndexError::Damaged { name, part, number, reason }) = index.repaired() {
+        say!("note: {part} {number} of {name} was damaged: {reason}; the table was made again from the records");
+    }
+    let closed = index.close();
     if let Err(error) = ended {
         if report.blocks > 0 {
             say!("replayed {} blocks before that; the set is at {}", report.blocks, report.tip);
@@ -85,6 +88,7 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
         let _ = place.close();
         return Err(error.into());
     }
+    closed?;
     let digest = set.digest()?;
     drop(set);
     place.close()?;
@@ -243,16 +247,26 @@ impl Places<'_> {
 
 /// An index that can be closed.
 trait ClosedIndex: BlockIndex {
+    /// Returns the damage that was mended.
+    fn repaired(&self) -> Option<&IndexError>;
     fn close(self: Box<Self>) -> std::result::Result<(), IndexError>;
 }
 
 impl ClosedIndex for MemoryIndex {
+    fn repaired(&self) -> Option<&IndexError> {
+        None
+    }
+
     fn close(self: Box<Self>) -> std::result::Result<(), IndexError> {
         Ok(())
     }
 }
 
 impl ClosedIndex for MappedIndex {
+    fn repaired(&self) -> Option<&IndexError> {
+        self.repaired()
+    }
+
     fn close(self: Box<Self>) -> std::result::Result<(), IndexError> {
         (*self).close()
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    IndexError, Indexed, Slots,
+    IndexError, IndexPart, Indexed, Slots,
     bytes::failed,
     records::{Field, Records},
     table::{Added, GROWN_MAX, Table},
@@ -28,6 +28,10 @@ pub(super) struct Chain {
     tip: Option<Indexed>,
     /// A sync failed: what is durable is not known.
     failed: bool,
+    /// The damage for which the table was made anew.
+    repaired: Option<IndexError>,
+    /// A record is damaged: the next opening must look at all of them.
+    damaged: bool,
 }
 
 impl Chain {
@@ -36,7 +40,7 @@ impl Chain {
         let records = Records::create(dir.map(|dir| dir.join(RECORDS)).as_deref(), random())?;
         let path = dir.map(|dir| dir.join(TABLE));
         let table = Table::of_records(path.as_deref(), &records, [random(), random()], 0)?;
-        Ok(Self { dir: dir.map(Into::into), records, table, tip: None, failed: false })
+        Ok(Self::of(dir, records, table))
     }
 
     /// Opens the index of a folder, and says whether its table was as it should be.
@@ -46,12 +50,28 @@ impl Chain {
             Some(table) => (table, true),
             None => (replace(Some(dir), &records, [random(), random()], 0)?, false),
         };
-        let mut chain = Self { dir: Some(dir.to_owned()), records, table, tip: None, failed: false };
+        let mut chain = Self::of(Some(dir), records, table);
         chain.tip = chain.last()?;
         Ok((chain, clean))
     }
 
+    fn of(dir: Option<&Path>, records: Records, table: Table) -> Self {
+        let dir = dir.map(Into::into);
+        Self { dir, records, table, tip: None, failed: false, repaired: None, damaged: false }
+    }
+
     pub(super) fn insert(&mut self, point: &Point, place: BlockPlace) -> Result<(), IndexError> {
+        // A damaged bucket is found before anything changes.
+        match self.try_insert(point, place) {
+            Err(error @ IndexError::Damaged { .. }) => {
+                self.repair_after(error)?;
+                self.try_insert(point, place)
+            }
+            done => done,
+        }
+    }
+
+    fn try_insert(&mut self, point: &Point, place: BlockPlace) -> Result<(), IndexError> {
         self.refuse_failed()?;
         if let Some(Indexed { point: tip, .. }) = self.tip {
             let ascends = point.slot > tip.slot || point.number > tip.number;
@@ -120,24 +140,57 @@ impl Chain {
 
     pub(super) fn truncate(&mut self, to: Option<&Point>) -> Result<(), IndexError> {
         self.refuse_failed()?;
-        let keep = match to {
+        let keep = match to.map(|to| self.place_of(to)) {
             None => 0,
-            Some(to) => match self.table.find(&to.hash, &self.records)? {
-                Some(number) if self.records.get(number)?.point == *to => number + 1,
-                _ => return Err(IndexError::NotIndexed { point: *to }),
-            },
+            Some(Err(error @ IndexError::Damaged { .. })) => {
+                self.repair_after(error)?;
+                to.map_or(Ok(0), |to| self.place_of(to))?
+            }
+            Some(found) => found?,
         };
         if keep == self.records.count {
             return Ok(());
         }
         self.mark_changing()?;
         let few = self.records.count - keep <= keep;
-        let cut = if few { self.remove_entries(keep) } else { Ok(()) };
-        let cut = cut.and_then(|()| self.records.truncate(keep));
-        let cut = cut.and_then(|()| if few { Ok(()) } else { self.rebuild_table(0) });
+        let removed = if few { self.remove_entries(keep) } else { Ok(()) };
+        // The records that stay are verified when the table is made anew.
+        let damage = removed.err();
+        let cut = self.records.truncate(keep);
+        let cut = cut.and_then(|()| if few && damage.is_none() { Ok(()) } else { self.rebuild_table(0) });
         self.poisoned(cut)?;
+        self.repaired = self.repaired.take().or(damage);
         self.tip = self.last()?;
         Ok(())
+    }
+
+    /// Returns how many blocks there are up to one, and with it.
+    fn place_of(&self, point: &Point) -> Result<u32, IndexError> {
+        match self.table.find(&point.hash, &self.records)? {
+            Some(number) if self.records.get(number)?.point == *point => Ok(number + 1),
+            _ => Err(IndexError::NotIndexed { point: *point }),
+        }
+    }
+
+    /// Makes the table anew where a bucket was damaged: all that it had is in the records. Damage in a record stays an error,
+    /// and the next opening finds it.
+    fn repair_after(&mut self, damage: IndexError) -> Result<(), IndexError> {
+        if !matches!(damage, IndexError::Damaged { part: IndexPart::Table, .. }) {
+            self.damaged = true;
+            self.mark_changing()?;
+            return Err(damage);
+        }
+        if let Err(error) = self.rebuild_table(0) {
+            self.damaged |= matches!(error, IndexError::Damaged { .. });
+            return Err(error);
+        }
+        self.repaired.get_or_insert(damage);
+        Ok(())
+    }
+
+    /// Returns the damage for which the table was made anew.
+    pub(super) const fn repaired(&self) -> Option<&IndexError> {
+        self.repaired.as_ref()
     }
 
     /// Removes the entries of all records from a count on.
@@ -155,9 +208,12 @@ impl Chain {
         self.poisoned(synced)
     }
 
-    /// Makes all durable, the table too.
+    /// Makes all durable, and says so of the table, unless a record is damaged.
     pub(super) fn close(&mut self) -> Result<(), IndexError> {
         self.sync()?;
+        if self.damaged {
+            return Ok(());
+        }
         let closed = self.table.close(&self.records);
         self.poisoned(closed)
     }

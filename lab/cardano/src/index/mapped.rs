@@ -91,7 +91,14 @@ impl MappedIndex {
         Ok((index, Opened::Rebuilt(why)))
     }
 
-    /// Makes the table anew from the records, after [`IndexError::Damaged`] in a bucket.
+    /// Returns the damage in a bucket for which a change made the table anew since the index was opened.
+    #[must_use]
+    pub const fn repaired(&self) -> Option<&IndexError> {
+        self.0.repaired()
+    }
+
+    /// Makes the table anew from the records, after [`IndexError::Damaged`] in a bucket. A change that meets such a bucket
+    /// does that by itself, a lookup does not.
     ///
     /// # Errors
     /// [`IndexError::Damaged`] if a record is damaged too; [`IndexError::Io`].
@@ -100,7 +107,7 @@ impl MappedIndex {
     }
 
     /// Makes everything durable and says so, so that the index is opened at once the next time. An index that is dropped
-    /// instead is opened as after a crash.
+    /// instead is opened as after a crash, and so is one in which a change met a damaged record.
     ///
     /// # Errors
     /// [`IndexError::Io`]; [`IndexError::Failed`].

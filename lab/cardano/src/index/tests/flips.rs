@@ -5,7 +5,10 @@ use std::fs;
 use super::{Numbers, assert_is, chain_of, rebuilt};
 use crate::{
     BlockIndex, IndexError, MappedIndex, Opened,
-    index::chain::{RECORDS, TABLE},
+    index::{
+        IndexPart, Indexed,
+        chain::{RECORDS, TABLE},
+    },
 };
 
 /// Flips a bit of a file of a closed index, and compares what is then answered with the chain.
@@ -105,6 +108,64 @@ fn a_damaged_index_is_built_again() {
     bytes[4096 + 64 * 17 + 3] ^= 4;
     fs::write(dir.path().join(RECORDS), bytes).unwrap();
     fs::remove_file(dir.path().join(TABLE)).unwrap();
+    let (index, how) = rebuilt(dir.path(), &chain);
+    assert!(matches!(how, Opened::Rebuilt(IndexError::Damaged { number: 17, .. })), "{how:?}");
+    assert_is(&index, &chain);
+}
+
+#[test]
+fn a_change_that_meets_a_damaged_bucket_makes_the_table_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = chain_of(900);
+    rebuilt(dir.path(), &chain).0.close().unwrap();
+    let harmed = || {
+        let path = dir.path().join(TABLE);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[4096..].chunks_exact_mut(64).for_each(|bucket| bucket[50] ^= 8);
+        fs::write(&path, bytes).unwrap();
+        let (index, how) = MappedIndex::open(dir.path()).unwrap();
+        assert!(matches!(how, Opened::Clean), "{how:?}");
+        assert!(index.repaired().is_none());
+        index
+    };
+    let closed = |index: MappedIndex, chain: &[Indexed]| {
+        assert!(matches!(index.repaired(), Some(IndexError::Damaged { part: IndexPart::Table, .. })));
+        assert_is(&index, chain);
+        index.close().unwrap();
+        let (index, how) = MappedIndex::open(dir.path()).unwrap();
+        assert!(matches!(how, Opened::Clean), "{how:?}");
+        assert_is(&index, chain);
+    };
+    let mut index = harmed();
+    let next = Numbers(5).after(chain.last());
+    index.insert(&next.point, next.place).unwrap();
+    chain.push(next);
+    closed(index, &chain);
+    // Few blocks are removed from the table one by one.
+    let mut index = harmed();
+    chain.truncate(890);
+    index.truncate(Some(&chain[889].point)).unwrap();
+    closed(index, &chain);
+    // A block that is absent is told as that.
+    let mut index = harmed();
+    let absent = Numbers(6).after(chain.last()).point;
+    assert!(matches!(index.truncate(Some(&absent)), Err(IndexError::NotIndexed { .. })));
+    closed(index, &chain);
+}
+
+#[test]
+fn after_a_change_met_a_damaged_record_the_index_is_built_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let chain = chain_of(900);
+    rebuilt(dir.path(), &chain).0.close().unwrap();
+    let mut bytes = fs::read(dir.path().join(RECORDS)).unwrap();
+    bytes[4096 + 64 * 17 + 3] ^= 4;
+    fs::write(dir.path().join(RECORDS), bytes).unwrap();
+    let (mut index, how) = MappedIndex::open(dir.path()).unwrap();
+    assert!(matches!(how, Opened::Clean), "{how:?}");
+    let error = index.truncate(Some(&chain[17].point));
+    assert!(matches!(error, Err(IndexError::Damaged { part: IndexPart::Records, number: 17, .. })), "{error:?}");
+    index.close().unwrap();
     let (index, how) = rebuilt(dir.path(), &chain);
     assert!(matches!(how, Opened::Rebuilt(IndexError::Damaged { number: 17, .. })), "{how:?}");
     assert_is(&index, &chain);
