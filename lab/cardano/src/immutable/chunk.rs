@@ -80,8 +80,7 @@ fn read<'f>(
         .map_err(|error| files.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
     let wrong = match entry {
         _ if !check => None,
-        Some(entry) => differs(&block, at.start, entry),
-        None => body_differs(&block),
+        entry => entry.and_then(|entry| differs(&block, at.start, entry)).or_else(|| body_differs(&block, entry)),
     };
     wrong.map_or(Ok((block, at.start)), |reason| Err(files.damaged(at.start as u64, slot, reason)))
 }
@@ -234,10 +233,8 @@ fn look<'f>(chunk: &'f [u8], at: usize, entry: Option<&Entry>) -> Result<Block<'
         zeros: zeros(error.offset),
         reason: error.to_string(),
     })?;
-    let wrong = match entry {
-        Some(entry) => crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)),
-        None => body_differs(&block),
-    };
+    let wrong = entry.and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)));
+    let wrong = wrong.or_else(|| body_differs(&block, entry));
     let zeros = || zeros(block.bytes().len());
     wrong.map_or(Ok(()), |reason| Err(Wrong { ends_early: false, zeros: zeros(), reason }))?;
     Ok(block)
@@ -255,9 +252,9 @@ fn crc_differs(bytes: &[u8], entry: &Entry) -> Option<String> {
         .then(|| format!("the block's CRC-32 is {crc:08x}, the secondary index has {:08x}", entry.crc))
 }
 
-/// Returns how the body of a block differs from what its header says of it.
-fn body_differs(block: &Block<'_>) -> Option<String> {
-    (block.is_body_sound() == Some(false))
+/// Returns how the body of a block differs from what its header says of it, where no checksum stands for it.
+fn body_differs(block: &Block<'_>, entry: Option<&Entry>) -> Option<String> {
+    (entry.is_none_or(|entry| entry.crc == 0) && block.is_body_sound() == Some(false))
         .then(|| "the body of the block is not the one that its header names".to_owned())
 }
 

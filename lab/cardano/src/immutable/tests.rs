@@ -188,6 +188,46 @@ fn a_flipped_bit_is_named_by_its_place() {
 }
 
 #[test]
+fn without_a_checksum_the_header_says_whether_the_body_is_altered() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for number in [1, 3] {
+        let index = dir.path().join(format!("{number:05}.secondary"));
+        let mut entries = fs::read(&index).unwrap();
+        entries.chunks_exact_mut(56).for_each(|entry| entry[12..16].fill(0));
+        fs::write(&index, entries).unwrap();
+    }
+    let chain = [dir.path().to_owned()];
+    assert_eq!(read(&chain, ReadOptions::default()).unwrap(), (whole.clone(), None));
+    // The first blocks of both chunks that have a transaction: its output's address, or what else has room for another byte.
+    for (number, from) in [(1, 100), (3, 300)] {
+        let file = dir.path().join(format!("{number:05}.chunk"));
+        let bytes = fs::read(&file).unwrap();
+        let mut tried = 0;
+        for (index, (point, place)) in whole.iter().enumerate().skip(from).take(100) {
+            let at = place.offset as usize..place.offset as usize + place.bytes as usize;
+            let block = Block::parse(&bytes[at.clone()]).unwrap();
+            let Some(transaction) = block.transactions().unwrap().next() else { continue };
+            let (_, output) = transaction.unwrap().created().next().unwrap().unwrap();
+            let mut flipped = bytes.clone();
+            flipped[output.as_ptr() as usize - bytes.as_ptr() as usize + 10] ^= 1;
+            fs::write(&file, &flipped).unwrap();
+            let (points, ended) = read_until(&chain, ReadOptions::default());
+            assert_eq!(points, whole[..index]);
+            match ended {
+                Err(ChainError::Damaged { chunk, slot, offset, .. }) => {
+                    assert_eq!((chunk, slot, offset), (number, Some(point.slot), place.offset));
+                }
+                other => panic!("block {index}: {other:?}"),
+            }
+            tried += 1;
+        }
+        fs::write(&file, &bytes).unwrap();
+        assert!(tried > 0, "chunk {number}");
+    }
+}
+
+#[test]
 fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
