@@ -299,6 +299,9 @@ impl<'s> Replay<'s> {
             self.meter.block(block.bytes().len(), &self.decoded);
             self.last = Some(point);
             self.waiting += 1;
+            if self.set.tip() == UtxoTip::Empty {
+                return self.begin_with(point);
+            }
             return if self.waiting >= self.options.commit_every { self.commit(false) } else { Ok(()) };
         };
         // The set has this block; the index has not.
@@ -308,6 +311,14 @@ impl<'s> Replay<'s> {
         if point.hash == resume.hash {
             self.resume = None;
         }
+        Ok(())
+    }
+
+    /// Commits the first block of a set that begins without genesis files, whatever it changes: so the set is kept at every block.
+    /// As the commit of genesis files it is not counted.
+    fn begin_with(&mut self, first: Point) -> Result<(), ReplayError> {
+        self.set.commit(&mut self.changes, UtxoTip::Block(first))?;
+        self.waiting = 0;
         Ok(())
     }
 

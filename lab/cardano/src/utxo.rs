@@ -42,6 +42,15 @@ impl UtxoTip {
         }
     }
 
+    /// Returns how many blocks the chain has up to it, by the number of its block.
+    #[must_use]
+    pub const fn height(self) -> u64 {
+        match self {
+            Self::Block(point) => point.number.saturating_add(1),
+            Self::Empty | Self::Genesis => 0,
+        }
+    }
+
     /// Reads what [`UtxoTip::fmt`] writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.lines().next()?.split(' ');

@@ -112,6 +112,30 @@ fn a_store_that_stays_goes_on_and_shows_every_state() {
 }
 
 #[test]
+fn a_rollback_reaches_every_block_and_says_where_it_is() {
+    let place = Place::empty();
+    let chain = data("devnet");
+    let replay = |options: &[&str]| {
+        let all = ["-o", "json", "-r", "chain", "replay", "cardano", &chain, "--allow-missing"];
+        row(&place.run(all.iter().chain(options)))["chain"]["digest"].clone()
+    };
+    assert_eq!(replay(&["--commit-every", "50"]), DEVNET);
+    let rolled = |blocks: &str| {
+        let run = place.run(["-o", "json", "-r", "chain", "utxo", "rollback", "--blocks", blocks]);
+        row(&run)["blocks"].as_u64().unwrap()
+    };
+    let back = rolled("10");
+    assert!((10..399).contains(&back), "{back}");
+    assert_eq!(replay(&[]), DEVNET);
+    assert_eq!(rolled("300"), 399);
+    let run = place.run(["-r", "chain", "utxo", "digest"]);
+    assert!(String::from_utf8_lossy(&run.out).contains("0 entries, 0 lovelace"), "{run:?}");
+    assert_eq!(replay(&[]), DEVNET);
+    let run = place.run(["-r", "chain", "utxo", "rollback", "--blocks", "300"]);
+    assert!(run.code == 0 && format!("{run:?}").contains("399 blocks back, to the last commit before that"), "{run:?}");
+}
+
+#[test]
 fn a_mapped_index_that_is_damaged_inside_is_made_again() {
     let place = Place::empty();
     let chain = data("devnet");

@@ -257,6 +257,32 @@ fn rolling_back_and_replaying_again_makes_the_same_commits() {
 }
 
 #[test]
+fn a_set_is_kept_at_every_block_from_the_first_on() {
+    let repo = repo();
+    let mut set = tree(&repo);
+    let mut index = memory();
+    let chain = [data("devnet")];
+    replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
+    let (tip, head) = (set.tip(), set.head().unwrap());
+    // The first block that changes something is number 129.
+    for blocks in [271, 300, 399] {
+        let (to, at) = set.before(blocks).unwrap();
+        assert_eq!(at.height(), 1, "{blocks}");
+        set.roll_back(to).unwrap();
+        assert_eq!(set.entries().unwrap(), 0, "{blocks}");
+        replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
+        assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap().hex()), (tip, head, DEVNET.to_owned()));
+    }
+    assert_eq!(set.before(270).unwrap().1.height(), 130);
+    assert!(matches!(set.before(400), Err(UtxoError::NotSoFar { .. })));
+    // With genesis files it is kept before the first block too.
+    let mut set = TreeUtxo::open(&repo, "preview", Durability::None).unwrap();
+    done(&mut set, "preview", ReplayOptions::default(), &genesis());
+    assert_eq!((set.tip().height(), set.before(648).unwrap().1), (648, UtxoTip::Genesis));
+    assert!(matches!(set.before(649), Err(UtxoError::NotSoFar { .. })));
+}
+
+#[test]
 fn another_chain_is_refused_and_changes_nothing() {
     let repo = repo();
     let mut set = tree(&repo);

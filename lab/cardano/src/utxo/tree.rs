@@ -72,14 +72,14 @@ impl TreeUtxo {
             .and_then(|found| found.ok_or(UtxoError::NotKept { slot }))
     }
 
-    /// Returns the commit at which the set stood `blocks` blocks before its tip, with its point.
+    /// Returns the commit at which the set stood `blocks` blocks before its tip, with its point: that of the block there, or
+    /// else the last one before it. Where every block that changes something has a commit, nothing changed in between.
     ///
     /// # Errors
     /// [`UtxoError::NotSoFar`] where the first commit is later; those of the store.
     pub fn before(&self, blocks: u64) -> Result<(CommitId, UtxoTip), UtxoError> {
-        let number = self.tip.point().map_or(0, |point| point.number);
-        let wanted = number.checked_sub(blocks).ok_or(UtxoError::NotSoFar { blocks })?;
-        let found = self.find(|tip| tip.point().is_none_or(|point| point.number <= wanted))?;
+        let wanted = self.tip.height().checked_sub(blocks).ok_or(UtxoError::NotSoFar { blocks })?;
+        let found = self.find(|tip| tip.height() <= wanted)?;
         found.ok_or(UtxoError::NotSoFar { blocks })
     }
 

@@ -28,7 +28,8 @@ Examples:
   cone -r chain utxo excerpt TRANSACTION#PLACE          what shows that an output is in the set, or is not
   cone -r chain utxo rollback --blocks 10               moves the branch; nothing is lost
 
-The set is the one of a branch of a store that `cone replay cardano` wrote to. Exit code 1 for an output that is not in the set.")]
+The set is the one of a branch of a store that `cone replay cardano` wrote to. It has commits where a block changed it, or one
+for each N blocks after `--commit-every N`: `rollback` says at which block the set is then. Exit code 1 for an output that is not in the set.")]
 pub(crate) struct UtxoCommand {
     #[command(subcommand)]
     verb: Verb,
@@ -66,7 +67,7 @@ enum Verb {
         /// To the last commit up to this slot
         #[arg(long, value_name = "SLOT", required_unless_present = "blocks", conflicts_with = "blocks")]
         slot: Option<u64>,
-        /// By so many blocks
+        /// By so many blocks; where the block there has no commit, to the last one before it that has
         #[arg(long, value_name = "N")]
         blocks: Option<u64>,
     },
@@ -172,9 +173,14 @@ pub(crate) fn run(command: UtxoCommand, context: &mut Context) -> Result<()> {
                 (Some(slot), _) => set.at(slot)?,
                 (None, blocks) => set.before(blocks.unwrap_or(0))?,
             };
+            let back = set.tip().height().saturating_sub(tip.height());
             set.roll_back(id)?;
-            out.made(format!("the branch {branch} is at {tip}"))?;
-            out.document(point(id, tip))
+            let further =
+                if blocks.is_some_and(|blocks| back > blocks) { ", to the last commit before that" } else { "" };
+            out.made(format!("the branch {branch} is at {tip}, {back} blocks back{further}"))?;
+            let mut all = point(id, tip);
+            all.extend(fields! { "blocks": back });
+            out.document(all)
         }
     }
 }
