@@ -51,6 +51,8 @@ pub(super) struct Sources {
     pub(super) total: Option<u64>,
     /// Folders leave out chunks that end before this slot.
     from: Option<u64>,
+    /// The last chunk that was read.
+    last: Option<u32>,
 }
 
 /// One place.
@@ -66,19 +68,20 @@ impl Sources {
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let rest: Vec<PathBuf> = paths.to_vec();
-        Ok(Self { rest: rest.into_iter(), open: None, read: Arc::default(), total, from })
+        Ok(Self { rest: rest.into_iter(), open: None, read: Arc::default(), total, from, last: None })
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Files>, ChainError> {
         loop {
             if let Some(open) = &mut self.open {
                 if let Some(files) = open.next()? {
+                    self.last = Some(files.number).filter(|_| !files.single);
                     return Ok(Some(files));
                 }
                 self.open = None;
             }
             let Some(path) = self.rest.next() else { return Ok(None) };
-            self.open = Some(open(&path, self.read.clone(), self.from)?);
+            self.open = Some(open(&path, self.read.clone(), self.from, self.last)?);
         }
     }
 }
@@ -137,7 +140,12 @@ fn chunk_bytes(dir: &Path, number: u32) -> Result<u64, ChainError> {
     }
 }
 
-fn open(path: &Path, read: Arc<AtomicU64>, from: Option<u64>) -> Result<Box<dyn Source>, ChainError> {
+fn open(
+    path: &Path,
+    read: Arc<AtomicU64>,
+    from: Option<u64>,
+    last: Option<u32>,
+) -> Result<Box<dyn Source>, ChainError> {
     if let Some(dir) = folder(path)? {
         let numbers = numbers(&dir)?.into_iter();
         return Ok(Box::new(Folder { dir, numbers, read, from }));
@@ -153,7 +161,7 @@ fn open(path: &Path, read: Arc<AtomicU64>, from: Option<u64>) -> Result<Box<dyn 
         } else {
             Box::new(io::BufReader::with_capacity(1 << 17, counted))
         };
-        return Ok(Box::new(Archive::open(path, stream)));
+        return Ok(Box::new(Archive::open(path, stream, last)));
     }
     Ok(Box::new(Single { path: Some(path.to_owned()), name, read }))
 }

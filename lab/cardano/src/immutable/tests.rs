@@ -112,6 +112,57 @@ fn archives_and_single_chunks_hold_the_same() {
     assert!(matches!(read(&[empty], ReadOptions::default()), Err(ChainError::NoChain { .. })));
 }
 
+/// Packs files of the devnet's chunks in an order.
+fn pack(file: &Path, names: impl IntoIterator<Item = String>) {
+    let mut archive = tar::Builder::new(Vec::new());
+    for name in names {
+        archive.append_path_with_name(data("devnet/immutable").join(&name), format!("immutable/{name}")).unwrap();
+    }
+    fs::write(file, archive.into_inner().unwrap()).unwrap();
+}
+
+fn files_of(chunks: &[u32]) -> Vec<String> {
+    let parts = ["chunk", "primary", "secondary"];
+    chunks.iter().flat_map(|number| parts.map(|part| format!("{number:05}.{part}"))).collect()
+}
+
+#[test]
+fn archives_in_the_order_of_a_folder_hold_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("chain.tar");
+    let whole = all("devnet");
+    let packed = |names: &[String]| {
+        pack(&file, names.to_vec());
+        read_until(std::slice::from_ref(&file), ReadOptions::default())
+    };
+    for order in [[1, 2, 0, 3], [3, 2, 1, 0], [0, 3, 1, 2]] {
+        let (points, ended) = packed(&files_of(&order));
+        assert_eq!((points, ended.unwrap()), (whole.clone(), None), "{order:?}");
+    }
+    let mut names = files_of(&[0, 1, 2, 3]);
+    names.sort_by_key(|name| name.bytes().fold(7_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)));
+    assert_eq!(packed(&names).0, whole);
+    // The middle of a chain, and one part of it behind another.
+    assert_eq!(packed(&files_of(&[2, 1])).0, whole[100..300]);
+    let (first, second) = (dir.path().join("first.tar"), dir.path().join("second.tar"));
+    pack(&first, files_of(&[1, 0]));
+    pack(&second, files_of(&[2, 3]));
+    assert_eq!(read(&[first, second], ReadOptions::default()).unwrap().0, whole);
+    // What is missing is named, and not the chunk behind it.
+    names = files_of(&[0, 1, 2, 3]);
+    names.retain(|name| name != "00001.primary");
+    let (points, ended) = packed(&names);
+    assert_eq!(points, whole[..100]);
+    assert!(
+        matches!(&ended, Err(ChainError::Damaged { chunk: 1, reason, .. }) if reason.contains("primary")),
+        "{ended:?}"
+    );
+    // What comes too late is told as that.
+    let (points, ended) = packed(&files_of(&[0, 1, 0]));
+    assert_eq!(points, whole[..200]);
+    assert!(ended.unwrap_err().to_string().contains("with names in order"));
+}
+
 #[test]
 fn single_blocks_are_read_in_both_spellings() {
     let raw = data("blocks/amaru-preprod/b9bef52dd8dedf992837d20c18399a284d80fde0ae9435f2a33649aaee7c5698.cbor");
