@@ -8,6 +8,8 @@ use thiserror::Error;
 
 use crate::{OutputRef, TxId};
 
+mod redemption;
+
 /// Why a file is no genesis file, or not one whose outputs are known here.
 #[derive(Debug, Error)]
 #[error("{file}: {reason}")]
@@ -48,25 +50,21 @@ impl Genesis {
     /// Reads Byron's or Shelley's genesis file.
     ///
     /// # Errors
-    /// [`GenesisError`] for another file, for an address or amount that is none, and for redemption addresses (`avvmDistr`
-    /// of mainnet), which are not derived here.
+    /// [`GenesisError`] for another file, and for an address, a key of redemption or an amount that is none.
     pub fn read(path: &Path) -> Result<Self, GenesisError> {
         let wrong = |reason: String| GenesisError { file: path.display().to_string(), reason };
         let text = fs::read(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
         let file: File =
             serde_json::from_slice(&text).map_err(|error| wrong(format!("it is no genesis file: {error}")))?;
-        if file.non_avvm_balances.is_none() && file.initial_funds.is_none() {
-            return Err(wrong("it has neither nonAvvmBalances (Byron) nor initialFunds (Shelley)".into()));
-        }
-        if file.avvm_distr.is_some_and(|keys| !keys.is_empty()) {
-            return Err(wrong("it has redemption addresses (avvmDistr), which are not supported".into()));
+        if file.non_avvm_balances.is_none() && file.avvm_distr.is_none() && file.initial_funds.is_none() {
+            return Err(wrong("it has neither nonAvvmBalances or avvmDistr (Byron) nor initialFunds (Shelley)".into()));
         }
         let mut genesis = Self {
             magic: file.network_magic.or_else(|| file.protocol_consts.and_then(|consts| consts.protocol_magic)),
             outputs: Vec::new(),
         };
         let mut add = |address: &str, decoded: Option<Vec<u8>>, amount: &serde_json::Value| {
-            let bytes = decoded.ok_or_else(|| wrong(format!("{address} is not an address")))?;
+            let bytes = decoded.ok_or_else(|| wrong(format!("{address} is neither an address nor a key of one")))?;
             let amount = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());
             let amount = amount.ok_or_else(|| wrong(format!("the amount of {address} is not a number of lovelace")))?;
             let output = OutputRef { tx: TxId::of(&[&bytes]), index: 0 };
@@ -75,6 +73,9 @@ impl Genesis {
         };
         for (address, amount) in file.non_avvm_balances.iter().flatten() {
             add(address, bs58::decode(address).into_vec().ok(), amount)?;
+        }
+        for (key, amount) in file.avvm_distr.iter().flatten() {
+            add(key, redemption::address(key), amount)?;
         }
         for (address, amount) in file.initial_funds.iter().flatten() {
             add(address, crate::hash::from_hex_bytes(address.as_bytes()), amount)?;

@@ -375,10 +375,22 @@ fn genesis_files_hold_the_outputs_of_the_network() {
         r#"{"nonAvvmBalances":{"0OIl":"1"}}"#,
         r#"{"nonAvvmBalances":{"2cWKMJemoBa":"x"}}"#,
         r#"{"initialFunds":{"zz":1}}"#,
+        r#"{"nonAvvmBalances":{},"avvmDistr":{"AAAA":"1"}}"#,
+        r#"{"nonAvvmBalances":{},"avvmDistr":{"-0BJDi-gauylk4LptQTgjMeo7kY9lTCbZv12vwOSTZk=":"x"}}"#,
     ] {
         fs::write(&file, bad).unwrap();
         assert!(Genesis::read(&file).is_err(), "{bad}");
     }
+    // As in the file of mainnet: keys alone, one of them with nothing to redeem.
+    let keys = r#"{"-0BJDi-gauylk4LptQTgjMeo7kY9lTCbZv12vwOSTZk=":"9999300000000","DKsNZvWNRoVbR4wIVAM2XE3IQ8vyPeE1Q8oRtraauiM=":"0"}"#;
+    let text =
+        format!(r#"{{"avvmDistr":{keys},"nonAvvmBalances":{{}},"protocolConsts":{{"protocolMagic":764824073}}}}"#);
+    fs::write(&file, text).unwrap();
+    let mainnet = Genesis::read(&file).unwrap();
+    assert_eq!((mainnet.magic, mainnet.outputs.len()), (Some(764_824_073), 2));
+    let (output, cbor) = &mainnet.outputs[0];
+    assert_eq!(output.to_string(), "8ee33c9906974706223d7d500d63bbee2369d7150f972757a9fdded2f706b938#0");
+    assert_eq!(crate::utxo::lovelace(cbor).unwrap(), 9_999_300_000_000);
 }
 
 #[test]
