@@ -225,9 +225,9 @@ impl Folder {
     fn is_before(&self, number: u32) -> Result<bool, ChainError> {
         let Some(from) = self.from.filter(|_| !self.numbers.as_slice().is_empty()) else { return Ok(false) };
         let secondary = read_if_there(&self.dir.join(file_name(number, Part::Secondary)))?;
-        let last = secondary.as_deref().and_then(|bytes| super::layout::entries(bytes).0.last());
-        // The epochs that boundary blocks have for slots are small numbers, and such a block is never the last.
-        Ok(last.is_some_and(|last| last.slot < from))
+        let Some(entries) = secondary.as_deref().map(|bytes| super::layout::entries(bytes).0) else { return Ok(false) };
+        // A boundary block is the first of its chunk, and has an epoch for a slot: where it is alone, the chunk is read.
+        Ok(entries.len() > 1 && entries.last().is_some_and(|last| last.slot < from))
     }
 }
 

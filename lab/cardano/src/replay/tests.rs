@@ -6,12 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Durability, MemoryBackend, Native, Repo, disk::DiskOptions};
+use bristlecone::{Durability, MemoryBackend, Native, Repo, disk::DiskOptions, storage::RealStorage};
 use bristlecone_needs::needs;
 
 use super::*;
 use crate::{
     MemoryIndex, OutputRef, ReadOptions,
+    immutable::Appender,
     utxo::{LsmUtxo, TreeUtxo, UtxoError, output_path},
 };
 
@@ -466,20 +467,19 @@ fn an_output_that_the_store_has_is_removed_whatever_came_between() {
     assert_eq!((set.contains(&output(0)).unwrap(), set.entries().unwrap()), (false, 0));
 }
 
-/// Makes blocks of Byron without transactions, with boundary blocks before those of slots 0 and 21,600.
-fn byron_chain(dir: &Path) -> Vec<PathBuf> {
+/// Makes blocks of Byron without transactions, of an epoch and a slot in it each; boundary blocks have no slot.
+fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
     let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
     let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
     let mut previous = [9; 32];
-    let mut files = Vec::new();
+    let mut blocks = Vec::new();
     let mut height = 0;
-    for (index, slot) in [None, Some(0), Some(1), Some(5), None, Some(21_600), Some(21_601)].into_iter().enumerate() {
-        let epoch = u32::from(index >= 4);
+    for (epoch, slot) in places {
         let consensus = match slot {
-            None => [&[0x82][..], &number(epoch), &[0x81], &number(height)].concat(),
+            None => [&[0x82][..], &number(*epoch), &[0x81], &number(height)].concat(),
             Some(slot) => {
                 height += 1;
-                let at = [&[0x82][..], &number(epoch), &number(slot - epoch * 21_600)].concat();
+                let at = [&[0x82][..], &number(*epoch), &number(*slot)].concat();
                 [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
             }
         };
@@ -487,11 +487,38 @@ fn byron_chain(dir: &Path) -> Vec<PathBuf> {
         let body: &[u8] = if slot.is_some() { &[0x84, 0x80, 0x80, 0x80, 0x80] } else { &[0x80] };
         let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
         previous = Block::parse(&block).unwrap().hash().0;
+        blocks.push(block);
+    }
+    blocks
+}
+
+/// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
+fn byron_chain(dir: &Path) -> Vec<PathBuf> {
+    let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
+    let write = |(index, block): (usize, &Vec<u8>)| {
         let file = dir.join(format!("{index}.cbor"));
         fs::write(&file, block).unwrap();
-        files.push(file);
+        file
+    };
+    byron_blocks(&places).iter().enumerate().map(write).collect()
+}
+
+#[test]
+fn a_boundary_block_alone_in_its_chunk_is_not_left_out_when_a_replay_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = byron_blocks(&[(0, None), (0, Some(0)), (0, Some(5)), (1, None), (2, None), (2, Some(1))]);
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 21_600).unwrap();
+    blocks.iter().for_each(|block| drop(appender.append(&Block::parse(block).unwrap()).unwrap()));
+    appender.sync().unwrap();
+    let chain = [dir.path().to_owned()];
+    for stop in 1..blocks.len() as u64 {
+        let repo = repo();
+        let mut index = memory();
+        replay(&mut tree(&repo), &mut index, &chain, ReplayOptions::default().blocks(stop), &[]).0.unwrap();
+        let (ended, report) = replay(&mut tree(&repo), &mut index, &chain, ReplayOptions::default(), &[]);
+        ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
+        assert_eq!((index.len(), report.last.map(|last| last.slot)), (6, Some(43_201)), "after {stop}");
     }
-    files
 }
 
 #[test]
