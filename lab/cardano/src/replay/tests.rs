@@ -6,15 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Durability, MemoryBackend, Native, Repo, disk::DiskOptions, storage::RealStorage};
+use bristlecone::{Durability, MemoryBackend, Native, Repo, disk::DiskOptions};
 use bristlecone_needs::needs;
 
 use super::*;
 use crate::{
     MemoryIndex, OutputRef, ReadOptions,
-    immutable::Appender,
     utxo::{LsmUtxo, TreeUtxo, UtxoError, output_path},
 };
+
+mod resume;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano").join(name)
@@ -204,124 +205,6 @@ fn several_blocks_in_a_commit_end_on_the_same_set() {
 }
 
 #[test]
-fn a_replay_goes_on_where_it_stopped_to_the_same_set() {
-    let whole = repo();
-    done(&mut tree(&whole), "preprod", allow(), &[]);
-    let root = |repo: &Repo<Native>| repo.branch("main").unwrap().map().unwrap().root().unwrap();
-    for each in [33_u64, 50, 199, 863] {
-        let repo = repo();
-        // An index that lives on, and one that is made anew each time.
-        let mut kept = memory();
-        let mut rounds = 0_u64;
-        loop {
-            let mut anew = memory();
-            let index = if rounds.is_multiple_of(2) { &mut kept } else { &mut anew };
-            let (ended, report) = replay(&mut tree(&repo), index, &[data("preprod")], allow().blocks(each), &[]);
-            ended.unwrap();
-            rounds += 1;
-            assert_eq!(index.tip().map(|tip| tip.point), report.last);
-            if report.blocks < each {
-                break;
-            }
-        }
-        assert_eq!(root(&repo), root(&whole), "{each} blocks at a time");
-        assert_eq!(rounds, 864_u64.div_ceil(each));
-    }
-}
-
-#[test]
-fn rolling_back_and_replaying_again_makes_the_same_commits() {
-    let repo = repo();
-    let mut set = tree(&repo);
-    let mut index = memory();
-    let chain = [data("preprod")];
-    replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
-    let (head, tip) = (set.head().unwrap(), set.tip());
-    let digest = set.digest().unwrap();
-    for blocks in [1, 2, 10, 333, 800] {
-        let (to, at) = set.before(blocks).unwrap();
-        assert!(at.point().unwrap().number <= tip.point().unwrap().number - blocks);
-        assert_eq!(set.at(at.point().unwrap().slot).unwrap(), (to, at));
-        set.roll_back(to).unwrap();
-        assert_eq!((set.tip(), set.head().unwrap()), (at, Some(to)));
-        assert!(blocks < 10 || set.digest().unwrap() != digest, "{blocks} blocks changed something");
-        replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
-        assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap()), (tip, head, digest));
-    }
-    let mut other = tree(&repo);
-    let (to, _) = set.before(10).unwrap();
-    other.roll_back(to).unwrap();
-    let moved = set.roll_back(to);
-    assert!(matches!(moved, Err(UtxoError::Store(bristlecone::Error::RefMoved { .. }))), "{moved:?}");
-    assert!(matches!(set.before(1_000_000_000), Err(UtxoError::NotSoFar { .. })));
-    assert!(matches!(set.at(0), Err(UtxoError::NotKept { slot: 0 })));
-}
-
-#[test]
-fn a_set_is_kept_at_every_block_from_the_first_on() {
-    let repo = repo();
-    let mut set = tree(&repo);
-    let mut index = memory();
-    let chain = [data("devnet")];
-    replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
-    let (tip, head) = (set.tip(), set.head().unwrap());
-    // The first block that changes something is number 129.
-    for blocks in [271, 300, 399] {
-        let (to, at) = set.before(blocks).unwrap();
-        assert_eq!(at.height(), 1, "{blocks}");
-        set.roll_back(to).unwrap();
-        assert_eq!(set.entries().unwrap(), 0, "{blocks}");
-        replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
-        assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap().hex()), (tip, head, DEVNET.to_owned()));
-    }
-    assert_eq!(set.before(270).unwrap().1.height(), 130);
-    assert!(matches!(set.before(400), Err(UtxoError::NotSoFar { .. })));
-    // With genesis files it is kept before the first block too.
-    let mut set = TreeUtxo::open(&repo, "preview", Durability::None).unwrap();
-    done(&mut set, "preview", ReplayOptions::default(), &genesis());
-    assert_eq!((set.tip().height(), set.before(648).unwrap().1), (648, UtxoTip::Genesis));
-    assert!(matches!(set.before(649), Err(UtxoError::NotSoFar { .. })));
-}
-
-#[test]
-fn another_chain_is_refused_and_changes_nothing() {
-    let repo = repo();
-    let mut set = tree(&repo);
-    done(&mut set, "devnet", allow(), &[]);
-    let tip = set.tip();
-    for mut index in [memory(), filled("devnet")] {
-        let (ended, report) = replay(&mut set, &mut index, &[data("preprod")], allow(), &[]);
-        assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
-        assert_eq!((report.blocks, set.tip()), (0, tip));
-    }
-    // One that ends before the set's point, whose blocks do not stay in the index.
-    let mut later = tree(&repo_of("preprod"));
-    let mut index = memory();
-    let (ended, _) = replay(&mut later, &mut index, &[data("devnet")], allow(), &[]);
-    assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
-    assert!(index.is_empty());
-    replay(&mut later, &mut index, &[data("preprod")], allow(), &[]).0.unwrap();
-    assert_eq!(index.len(), 864);
-    // A branch with other commits.
-    let info = bristlecone::Info::message("something else");
-    repo.branch("other").unwrap().commit(&mut repo.tree(), &info).unwrap();
-    assert!(matches!(TreeUtxo::open(&repo, "other", Durability::None), Err(UtxoError::OtherStore { .. })));
-}
-
-fn repo_of(chain: &str) -> Repo<Native> {
-    let repo = repo();
-    done(&mut tree(&repo), chain, allow(), &[]);
-    repo
-}
-
-fn filled(chain: &str) -> MemoryIndex {
-    let mut index = memory();
-    let mut set = tree(&repo());
-    replay(&mut set, &mut index, &[data(chain)], allow(), &[]).0.unwrap();
-    index
-}
-
-#[test]
 fn what_a_block_spent_and_created_is_the_difference_of_two_states() {
     let repo = repo();
     let mut set = tree(&repo);
@@ -395,44 +278,6 @@ fn genesis_files_hold_the_outputs_of_the_network() {
 }
 
 #[test]
-fn the_second_half_of_a_chain_is_enough_to_go_on() {
-    let half = |from: u32| -> Vec<PathBuf> {
-        (from..from + 2).map(|number| data(&format!("devnet/immutable/{number:05}.chunk"))).collect()
-    };
-    let repo = repo();
-    replay(&mut tree(&repo), &mut memory(), &half(0), allow(), &[]).0.unwrap();
-    let mut index = memory();
-    let (ended, report) = replay(&mut tree(&repo), &mut index, &half(2), allow(), &[]);
-    ended.unwrap();
-    assert_eq!((report.blocks, index.len()), (200, 200));
-    let digest = tree(&repo).digest().unwrap();
-    assert_eq!(digest.hex(), DEVNET);
-}
-
-#[test]
-fn a_set_of_genesis_outputs_takes_no_chain_without_its_first_chunk() {
-    let later = [1, 2].map(|number| data(&format!("preview/immutable/{number:05}.chunk")));
-    let lost = copy("preview/immutable");
-    fs::remove_file(lost.path().join("00000.chunk")).unwrap();
-    let repo = repo();
-    let mut set = tree(&repo);
-    let mut index = memory();
-    let options = ReplayOptions::default;
-    let (ended, _) = replay(&mut set, &mut index, &later, options(), &genesis());
-    assert!(matches!(ended, Err(ReplayError::NotFirst { point }) if point.number == 216), "{ended:?}");
-    let (ended, _) = replay(&mut set, &mut index, &[lost.path().to_owned()], options(), &genesis());
-    assert!(matches!(ended, Err(ReplayError::Chain(crate::ChainError::NoChain { .. }))), "{ended:?}");
-    assert_eq!((set.tip(), set.entries().unwrap(), index.len()), (UtxoTip::Genesis, 8, 0));
-    // With the first chunk it goes on.
-    replay(&mut set, &mut index, &[data("preview")], options(), &genesis()).0.unwrap();
-    assert_eq!((set.entries().unwrap(), index.len()), (11, 648));
-    // Whoever says that the start is absent has what can be had of the chain.
-    let mut partial = TreeUtxo::open(&repo, "partial", Durability::None).unwrap();
-    replay(&mut partial, &mut memory(), &later, allow(), &genesis()).0.unwrap();
-    assert_eq!(partial.entries().unwrap(), 8);
-}
-
-#[test]
 fn other_genesis_files_are_refused_once_there_is_a_set() {
     let repo = repo();
     let mut wrong = genesis();
@@ -465,77 +310,4 @@ fn an_output_that_the_store_has_is_removed_whatever_came_between() {
     assert_eq!((changes.take(&output(1)), changes.take(&output(1))), (Some(true), None));
     set.commit(&mut changes, UtxoTip::Genesis).unwrap();
     assert_eq!((set.contains(&output(0)).unwrap(), set.entries().unwrap()), (false, 0));
-}
-
-/// Makes blocks of Byron without transactions, of an epoch and a slot in it each; boundary blocks have no slot.
-fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
-    let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
-    let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
-    let mut previous = [9; 32];
-    let mut blocks = Vec::new();
-    let mut height = 0;
-    for (epoch, slot) in places {
-        let consensus = match slot {
-            None => [&[0x82][..], &number(*epoch), &[0x81], &number(height)].concat(),
-            Some(slot) => {
-                height += 1;
-                let at = [&[0x82][..], &number(*epoch), &number(*slot)].concat();
-                [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
-            }
-        };
-        let header = [&[0x85, 1][..], &bytes(&previous), &[0x80], &consensus, &[0x80]].concat();
-        let body: &[u8] = if slot.is_some() { &[0x84, 0x80, 0x80, 0x80, 0x80] } else { &[0x80] };
-        let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
-        previous = Block::parse(&block).unwrap().hash().0;
-        blocks.push(block);
-    }
-    blocks
-}
-
-/// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
-fn byron_chain(dir: &Path) -> Vec<PathBuf> {
-    let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
-    let write = |(index, block): (usize, &Vec<u8>)| {
-        let file = dir.join(format!("{index}.cbor"));
-        fs::write(&file, block).unwrap();
-        file
-    };
-    byron_blocks(&places).iter().enumerate().map(write).collect()
-}
-
-#[test]
-fn a_boundary_block_alone_in_its_chunk_is_not_left_out_when_a_replay_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let blocks = byron_blocks(&[(0, None), (0, Some(0)), (0, Some(5)), (1, None), (2, None), (2, Some(1))]);
-    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 21_600).unwrap();
-    blocks.iter().for_each(|block| drop(appender.append(&Block::parse(block).unwrap()).unwrap()));
-    appender.sync().unwrap();
-    let chain = [dir.path().to_owned()];
-    for stop in 1..blocks.len() as u64 {
-        let repo = repo();
-        let mut index = memory();
-        replay(&mut tree(&repo), &mut index, &chain, ReplayOptions::default().blocks(stop), &[]).0.unwrap();
-        let (ended, report) = replay(&mut tree(&repo), &mut index, &chain, ReplayOptions::default(), &[]);
-        ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
-        assert_eq!((index.len(), report.last.map(|last| last.slot)), (6, Some(43_201)), "after {stop}");
-    }
-}
-
-#[test]
-fn a_chain_with_boundary_blocks_goes_on_from_every_block() {
-    let dir = tempfile::tempdir().unwrap();
-    let chain = byron_chain(dir.path());
-    for stop in 1..chain.len() as u64 {
-        let repo = repo();
-        let mut index = memory();
-        let options = || ReplayOptions::default().commit_unchanged(true);
-        replay(&mut tree(&repo), &mut index, &chain, options().blocks(stop), &[]).0.unwrap();
-        for index in [&mut index, &mut memory()] {
-            let mut set = tree(&repo);
-            let (ended, report) = replay(&mut set, index, &chain, options(), &[]);
-            ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
-            assert_eq!(index.len(), chain.len() as u64);
-            assert_eq!(report.last.map(|last| last.slot), Some(21_601), "after {stop}");
-        }
-    }
 }

@@ -1,0 +1,211 @@
+//! Chains that are damaged or cut: what is read of them, and how the rest is told.
+
+use std::fs;
+
+use super::{all, copy, data, read, read_until};
+use crate::{Block, ChainError, ReadOptions, TornTail};
+
+#[test]
+fn indexes_that_end_early_leave_whole_blocks_and_a_note() {
+    let dir = copy("damaged");
+    let at = |tail| read(&[dir.path().to_owned()], ReadOptions::default().tail(tail));
+    let (points, note) = at(TornTail::Incomplete).unwrap();
+    assert_eq!(points.len(), 59);
+    assert!(note.unwrap().contains("59 blocks, and a secondary index of 1400 bytes"));
+    let error = at(TornTail::Refuse).unwrap_err().to_string();
+    assert!(error.contains("chunk 10366"), "{error}");
+    // With another chunk behind it, it is no newest one, and nothing is left out.
+    for part in ["chunk", "primary", "secondary"] {
+        fs::write(dir.path().join(format!("10367.{part}")), []).unwrap();
+    }
+    let error = at(TornTail::Incomplete).unwrap_err().to_string();
+    assert!(error.contains("chunk 10366") && error.contains("secondary index"), "{error}");
+}
+
+#[test]
+fn a_newest_chunk_that_is_cut_anywhere_gives_its_whole_blocks() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00003.chunk");
+    let bytes = fs::read(&file).unwrap();
+    let ends: Vec<u64> = whole[300..].iter().map(|(_, at)| at.offset + u64::from(at.bytes)).collect();
+    let near = ends.iter().step_by(9).flat_map(|end| [end.saturating_sub(1), *end, end + 1]);
+    for cut in near.chain((0..bytes.len() as u64).step_by(1009)).filter(|cut| *cut < bytes.len() as u64) {
+        fs::write(&file, &bytes[..cut as usize]).unwrap();
+        let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
+        let count = 300 + ends.iter().filter(|end| **end <= cut).count();
+        assert_eq!(points, whole[..count], "cut at {cut}");
+        assert!(note.is_some(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_named_by_its_place() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (number, step) in [(1, 997), (3, 1499)] {
+        let file = dir.path().join(format!("{number:05}.chunk"));
+        let bytes = fs::read(&file).unwrap();
+        for at in (0..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&file, &flipped).unwrap();
+            let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+            let before = whole.iter().position(|(_, place)| {
+                place.chunk == number && (place.offset..place.offset + u64::from(place.bytes)).contains(&(at as u64))
+            });
+            let before = before.unwrap();
+            let (point, place) = &whole[before];
+            assert_eq!(points, whole[..before], "flipped at {at}");
+            match ended {
+                Err(ChainError::Damaged { chunk, offset, slot, .. }) => {
+                    assert_eq!((chunk, slot), (number, Some(point.slot)), "flipped at {at}");
+                    assert!((place.offset..place.offset + u64::from(place.bytes)).contains(&offset), "flipped at {at}");
+                }
+                // The very last block may look cut off.
+                Ok(Some(_)) => assert!(number == 3 && before == 399, "flipped at {at}"),
+                other => panic!("flipped at {at}: {other:?}"),
+            }
+        }
+        fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn without_a_checksum_the_header_says_whether_the_body_is_altered() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for number in [1, 3] {
+        let index = dir.path().join(format!("{number:05}.secondary"));
+        let mut entries = fs::read(&index).unwrap();
+        entries.chunks_exact_mut(56).for_each(|entry| entry[12..16].fill(0));
+        fs::write(&index, entries).unwrap();
+    }
+    let chain = [dir.path().to_owned()];
+    assert_eq!(read(&chain, ReadOptions::default()).unwrap(), (whole.clone(), None));
+    // The first blocks of both chunks that have a transaction: its output's address, or what else has room for another byte.
+    for (number, from) in [(1, 100), (3, 300)] {
+        let file = dir.path().join(format!("{number:05}.chunk"));
+        let bytes = fs::read(&file).unwrap();
+        let mut tried = 0;
+        for (index, (point, place)) in whole.iter().enumerate().skip(from).take(100) {
+            let at = place.offset as usize..place.offset as usize + place.bytes as usize;
+            let block = Block::parse(&bytes[at.clone()]).unwrap();
+            let Some(transaction) = block.transactions().unwrap().next() else { continue };
+            let (_, output) = transaction.unwrap().created().next().unwrap().unwrap();
+            let mut flipped = bytes.clone();
+            flipped[output.as_ptr() as usize - bytes.as_ptr() as usize + 10] ^= 1;
+            fs::write(&file, &flipped).unwrap();
+            let (points, ended) = read_until(&chain, ReadOptions::default());
+            assert_eq!(points, whole[..index]);
+            match ended {
+                Err(ChainError::Damaged { chunk, slot, offset, .. }) => {
+                    assert_eq!((chunk, slot, offset), (number, Some(point.slot), place.offset));
+                }
+                other => panic!("block {index}: {other:?}"),
+            }
+            tried += 1;
+        }
+        fs::write(&file, &bytes).unwrap();
+        assert!(tried > 0, "chunk {number}");
+    }
+}
+
+#[test]
+fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let cut = |name: &str, bytes: u64| {
+        let file = dir.path().join(name);
+        let before = fs::read(&file).unwrap();
+        fs::write(&file, &before[..bytes as usize]).unwrap();
+        let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+        fs::write(&file, before).unwrap();
+        match ended {
+            Err(ChainError::Damaged { chunk: 1, offset, slot, .. }) => (points, offset, slot),
+            other => panic!("{name} cut at {bytes}: {other:?}"),
+        }
+    };
+    let (point, place) = whole[150];
+    for bytes in [place.offset, place.offset + 1, place.offset + u64::from(place.bytes) - 1] {
+        assert_eq!(cut("00001.chunk", bytes), (whole[..150].to_vec(), place.offset, Some(point.slot)));
+    }
+    // A secondary index that ends with an entry or within one, and a primary index.
+    for bytes in [50 * 56, 50 * 56 + 9] {
+        assert_eq!(cut("00001.secondary", bytes), (whole[..150].to_vec(), place.offset, None), "{bytes}");
+    }
+    for bytes in [1 + 4 * 52, 1 + 4 * 52 + 3] {
+        assert_eq!(cut("00001.primary", bytes), (whole[..150].to_vec(), place.offset, Some(point.slot)), "{bytes}");
+    }
+}
+
+#[test]
+fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00003.chunk");
+    let bytes = fs::read(&file).unwrap();
+    let place = whole[350].1;
+    for within in [0, 1, 100, u64::from(place.bytes) / 2, u64::from(place.bytes)] {
+        let mut torn = bytes.clone();
+        torn[(place.offset + within) as usize..].fill(0);
+        fs::write(&file, &torn).unwrap();
+        let count = if within == u64::from(place.bytes) { 351 } else { 350 };
+        let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
+        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert!(note.unwrap().contains("left out"));
+        let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default().tail(TornTail::Refuse));
+        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
+    }
+}
+
+#[test]
+fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (name, step) in [("00001.primary", 3), ("00001.secondary", 13), ("00003.secondary", 13), ("00003.primary", 5)] {
+        let file = dir.path().join(name);
+        let bytes = fs::read(&file).unwrap();
+        for at in (0..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&file, &flipped).unwrap();
+            let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+            // There is a block in every slot, so that an index tells by the place of a byte which blocks it is about: an
+            // entry of the one before it too, whose end it is.
+            let about = if name.ends_with("primary") { at.saturating_sub(1) / 4 } else { at / 56 + 1 };
+            let sound = 100 * name[..5].parse::<usize>().unwrap() + about.saturating_sub(2);
+            assert!(whole.starts_with(&points) && points.len() >= sound, "{name} flipped at {at}: {}", points.len());
+            match ended {
+                Err(ChainError::Damaged { chunk, .. }) => assert_eq!(format!("{chunk:05}"), name[..5]),
+                // Of the newest chunk the primary index is not needed.
+                Ok(None) if name == "00003.primary" => assert_eq!(points, whole),
+                other => panic!("{name} flipped at {at}: {other:?}"),
+            }
+        }
+        fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn blocks_out_of_order_and_missing_files_are_refused() {
+    let at = |number: u32| data(&format!("devnet/immutable/{number:05}.chunk"));
+    let error = read(&[at(0), at(2)], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 2, offset: 0, .. }), "{error}");
+    assert!(error.to_string().contains("it follows"), "{error}");
+    let error = read(&[at(1), at(0)], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 0, .. }), "{error}");
+    let dir = copy("devnet/immutable");
+    fs::remove_file(dir.path().join("00002.primary")).unwrap();
+    let error = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("primary index is missing"), "{error}");
+    // The indexes of a chunk show that its blocks are missing.
+    fs::remove_file(dir.path().join("00001.chunk")).unwrap();
+    let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+    assert_eq!(points.len(), 100);
+    assert!(matches!(&ended, Err(ChainError::NoChain { file, .. }) if file.ends_with("00001.chunk")), "{ended:?}");
+    let empty = tempfile::tempdir().unwrap();
+    let error = read(&[empty.path().to_owned()], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::NoChain { .. }), "{error}");
+}
