@@ -36,7 +36,7 @@ Examples:
   cone -r chain log                                                a commit for each block that changed something
 
 Exit code 1 for a digest that is not that of --checkpoints, 3 for a damaged chain, a missing input or a store that fails,
-130 when interrupted: what was committed until then stays, and the next run goes on behind it.")]
+130 when interrupted: the blocks before that are in the set, and the next run goes on behind them.")]
     Cardano(cardano::ChainArgs),
 }
 
