@@ -13,7 +13,8 @@ use bristlecone_core::{
 };
 
 use crate::{
-    AbsentCommits, Batch, Durability, Error, Repo, Result, Snapshot,
+    AbsentCommits, Batch, Durability, Error, Expected, Repo, Result, SHALLOW, Snapshot,
+    backend::{Backend, Capabilities, RefMove, RefTarget},
     oid_map::{OidMap, OidSet},
     store::{FlushSink, StoreView, check_kind},
 };
@@ -34,9 +35,10 @@ pub struct Copied {
 
 impl<F: Format> Repo<F> {
     /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet. No ref
-    /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. A history that is shallow there
-    /// ([`crate::Backend::shallow`]) is copied as far as it goes, and the caller notes here where it ends; what retention has cut
-    /// there is absent here, too ([`crate::Backend::note_absent`]). Where another thread sweeps,
+    /// leads to it, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. A history that is shallow there
+    /// ([`crate::Backend::shallow`]) is copied as far as it goes, and a ref below [`SHALLOW`] says so here, from the same append
+    /// on; a Git repository keeps these notes itself, and gets none. What retention has cut there is absent here, too
+    /// ([`crate::Backend::note_absent`]), and is noted before anything is copied. Where another thread sweeps,
     /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
     /// The id of every object is computed again and compared, and what must hold between an object and those below it is
@@ -64,12 +66,13 @@ impl<F: Format> Repo<F> {
             seen: OidSet::default(),
             generations: OidMap::default(),
             shallow: from.shared.backend.shallow()?.into_iter().collect(),
+            notes: ShallowNotes::of(&*self.shared.backend)?,
             absent: from.shared.backend.absent()?,
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
-        let done = copy.run(&heads).and_then(|()| self.shared.backend.note_absent(&copy.passed));
+        let done = copy.run(&heads);
         self.shared.keep_checked(copy.checked);
         done.map(|()| copy.copied)
     }
@@ -88,12 +91,45 @@ struct Copy<'c, F: Format> {
     generations: OidMap<u64>,
     // Commits whose parents the other store never had.
     shallow: OidSet,
+    notes: ShallowNotes,
     // Commits that the other store's retention has cut, and those of them that a copied commit names.
     absent: Arc<AbsentCommits>,
     passed: AbsentCommits,
     // Between objects that are there or are being copied.
     checked: Checked,
     copied: Copied,
+}
+
+/// Which commits are shallow here.
+struct ShallowNotes {
+    there: OidSet,
+    /// Notes that go with the batch.
+    next: Vec<RefMove>,
+    /// How many go with one batch; none in a Git repository, whose own program keeps them.
+    at_once: usize,
+}
+
+impl ShallowNotes {
+    fn of(backend: &dyn Backend) -> Result<Self> {
+        let there = backend.shallow()?.into_iter().collect();
+        let at_once = match backend.capabilities() {
+            Capabilities { git: Some(_), .. } => 0,
+            Capabilities { several_refs: false, .. } => 1,
+            _ => usize::MAX,
+        };
+        Ok(Self { there, next: Vec::new(), at_once })
+    }
+
+    fn add(&mut self, at: ObjRef) {
+        if self.at_once > 0 && self.there.insert(at.oid) {
+            let (name, to) = (format!("{SHALLOW}{}", at.oid), Some(RefTarget::Object(at)));
+            self.next.push(RefMove { name, expected: Expected::Any, to });
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        !self.next.is_empty() && self.next.len() >= self.at_once
+    }
 }
 
 /// An object that names others, which are to be copied before it.
@@ -145,6 +181,8 @@ impl CopyPass {
 impl<F: Format> Copy<'_, F> {
     fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
         let history = self.find(CopyPass::History, heads.iter().map(|at| (None, *at)).collect())?;
+        // Before a commit is there that names what is absent: the process may be stopped at any point.
+        self.to.shared.backend.note_absent(&self.passed)?;
         self.trees(history.roots.clone())?;
         for commits in history.children_first().chunks(AHEAD_OBJECTS_MAX) {
             let roots = commits.iter().flat_map(|&index| &history.inner[index].roots);
@@ -320,12 +358,27 @@ impl<F: Format> Copy<'_, F> {
 
     fn put(&mut self, oid: &Oid, object: &Object<'_>, generation: Option<u64>) -> Result<()> {
         let known = |(_, child): &(Kind, Oid)| self.sink.known(child).unwrap_or(Location::NONE);
-        let children: Vec<Location> = self.named(oid, object)?.iter().map(known).collect();
+        let named = self.named(oid, object)?;
+        let children: Vec<Location> = named.iter().map(known).collect();
         let at = self.sink.put(object.kind(), *oid, object.body(), &children, generation.as_slice());
         self.check_structure(ObjRef::new(*oid, at))?;
+        if object.kind() == Kind::Commit && self.shallow.contains(oid) && self.lacks_parent(&named)? {
+            self.notes.add(ObjRef::new(*oid, at));
+        }
         self.copied.objects += 1;
         self.copied.bytes += object.body().len() as u64;
-        if self.sink.batch.bytes().len() >= BATCH_BYTES { self.append() } else { Ok(()) }
+        if self.sink.batch.bytes().len() >= BATCH_BYTES || self.notes.is_full() { self.append() } else { Ok(()) }
+    }
+
+    /// Whether a parent among what a commit names is neither there nor in the batch.
+    fn lacks_parent(&self, named: &[(Kind, Oid)]) -> Result<bool> {
+        let arrived = Arrived { batch: &self.sink.batch, snapshot: &*self.store.snapshot };
+        for (_, parent) in named.iter().filter(|(kind, _)| *kind == Kind::Commit) {
+            if arrived.read_any(&(*parent).into())?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Checks the object that was just put with what it names, which is there: as it is here, not as the other store has it.
@@ -343,8 +396,8 @@ impl<F: Format> Copy<'_, F> {
         if self.sink.batch.is_empty() {
             return Ok(());
         }
-        let batch = self.sink.take();
-        self.to.shared.backend.append(batch, &[], Durability::None).map(|_| ())
+        let (batch, notes) = (self.sink.take(), std::mem::take(&mut self.notes.next));
+        self.to.shared.backend.append(batch, &notes, Durability::None).map(|_| ())
     }
 }
 

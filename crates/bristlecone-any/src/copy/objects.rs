@@ -48,7 +48,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let copied = to.copy_objects(from, &tips.others)?;
     (report.objects, report.bytes) = (status.objects + copied.objects, status.bytes + copied.bytes);
     to.flush()?;
-    note_shallow(to, new.iter().map(|one| one.id.oid()).filter(|oid| shallow.contains(oid)), &deeper.commits)?;
+    note_shallow(to, &unnoted(to, &shallow)?, &deeper.commits)?;
     // A place in one store means nothing in the other.
     let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
     let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
@@ -76,10 +76,33 @@ fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
     Ok(found)
 }
 
+/// Returns the commits that are shallow in the original and that the copy has without a parent and without a note: a copy by an
+/// earlier version was stopped before it made the note.
+fn unnoted(to: &AnyRepo, shallow: &HashSet<Oid>) -> Result<Vec<Oid>> {
+    if shallow.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (noted, absent) = (to.shallow()?, to.backend().absent()?);
+    let is_there = |oid: Oid| -> Result<bool> { Ok(to.backend().read(&oid.into())?.is_some()) };
+    let mut found = Vec::new();
+    for &oid in shallow.difference(&noted) {
+        if !is_there(oid)? {
+            continue;
+        }
+        for parent in to.read_commit(CommitId::new(oid))?.parents.iter().map(CommitId::oid) {
+            if !absent.contains_key(&parent) && !is_there(parent)? {
+                found.push(oid);
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Notes which commits of the copy are there without their parents, and which are not so any more.
-fn note_shallow(to: &AnyRepo, new: impl Iterator<Item = Oid>, deeper: &[Oid]) -> Result<()> {
+fn note_shallow(to: &AnyRepo, new: &[Oid], deeper: &[Oid]) -> Result<()> {
     let note = |oid: Oid, to| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to };
-    let new = new.map(|oid| note(oid, Some(RefTarget::Object(oid.into()))));
+    let new = new.iter().map(|&oid| note(oid, Some(RefTarget::Object(oid.into()))));
     let moves: Vec<RefMove> = new.chain(deeper.iter().map(|oid| note(*oid, None))).collect();
     if !moves.is_empty() {
         to.move_refs(&moves, Durability::Synced)?;

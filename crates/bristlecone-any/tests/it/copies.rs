@@ -22,6 +22,7 @@ use bristlecone_testkit::{
 };
 
 mod edges;
+mod shallow;
 
 fn format(name: &str) -> AnyFormat {
     AnyFormat::standard(name).unwrap()
@@ -386,40 +387,6 @@ fn broken(from: &AnyRepo) -> RefMove {
         Commit { tree: TreeId::new(Oid::from_array([9; 32])), parents: vec![main], ..from.read_commit(main).unwrap() };
     let bad = from.write_commit(&commit, 1000, Durability::None).unwrap();
     RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: Some(bad.into()) }
-}
-
-#[test]
-fn a_shallow_history_is_copied_as_far_as_it_goes_and_deepened_later() {
-    for name in ["native", "git"] {
-        let (whole, shallow, to) = (in_memory(&format(name)), in_memory(&format(name)), in_memory(&format(name)));
-        let ids: Vec<_> = (0..4).map(|n| super::commit(&whole, "main", &[("a", &n.to_string())]).oid).collect();
-        // The last two commits alone.
-        for id in &ids[2..] {
-            let tree = whole.read_commit(CommitId::new(*id)).unwrap().tree;
-            shallow.copy_objects(&whole, &[tree]).unwrap();
-            let commit = whole.read_commit(CommitId::new(*id)).unwrap();
-            assert_eq!(shallow.write_commit(&commit, 1, Durability::None).unwrap().oid(), *id);
-        }
-        let moved =
-            |name: String, oid: Oid| RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(oid.into())) };
-        let moves = [moved("refs/heads/main".to_owned(), ids[3]), moved(format!("shallow/{}", ids[2]), ids[2])];
-        shallow.move_refs(&moves, Durability::None).unwrap();
-        let report = copied(&shallow, &to);
-        assert_eq!((report.commits, copied(&shallow, &to).commits), (2, 0), "{name}");
-        assert_eq!(to.shallow().unwrap(), [ids[2]].into(), "{name}");
-        // Another format has no ids of commits that are not there.
-        let other = in_memory(&format(if name == "git" { "native" } else { "git" }));
-        let report = copied(&shallow, &other);
-        assert_eq!(
-            report.losses.iter().map(|loss| (loss.kind, loss.count)).collect::<Vec<_>>(),
-            [(LossKind::Parent, 1)]
-        );
-        let head = other.branch("main").unwrap().head().unwrap().unwrap();
-        assert_eq!(other.log(&[head], LogOptions::default()).map(Result::unwrap).count(), 2);
-        let report = copied(&whole, &to);
-        assert_eq!((report.commits, to.shallow().unwrap().len()), (2, 0), "{name}");
-        assert!(told(&to) == told(&whole), "{name}");
-    }
 }
 
 #[test]

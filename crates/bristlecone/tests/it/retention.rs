@@ -8,12 +8,12 @@ use std::{
 };
 
 use bristlecone::{
-    AbsentReason, CommitId, Durability, Error, Expected, Info, LogOptions, MemoryBackend, Native, RefMove, RefTarget,
-    Repo, Retention, Signature, SweepDue, SweepLimits,
+    AbsentReason, CommitId, Durability, Error, Expected, Info, Kind, LogOptions, MemoryBackend, Native, RefMove,
+    RefTarget, Repo, Retention, Signature, SweepDue, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
-use bristlecone_testkit::sim::SimStorage;
+use bristlecone_testkit::sim::{Policy, SimStorage};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
@@ -254,6 +254,35 @@ fn a_copy_of_a_cut_history_is_cut_in_the_same_places() {
     (0..30).for_each(|number| assert_eq!(commit(&whole, "main", number), ids[number]));
     copy.copy_objects(&whole, &[ids[26], ids[3]]).unwrap();
     assert_eq!(messages(&copy, &[ids[29]]).len(), 30);
+}
+
+#[test]
+fn a_copy_of_a_cut_history_that_is_stopped_says_what_is_absent() {
+    let (disk, other) = (SimStorage::new(), SimStorage::new());
+    let repo = create(&disk, &tiny());
+    let ids: Vec<CommitId> = (0..30).map(|number| commit(&repo, "main", number)).collect();
+    set(&repo, "last 3 refs/heads/*\n");
+    sweep(&repo);
+    let copy = create(&other, &tiny());
+    other.keep_moments();
+    let began = other.calls();
+    copy.copy_objects(&repo, &[ids[29]]).unwrap();
+    let mut parts = 0;
+    for call in began..=other.calls() {
+        let copy = open(&other.moment(call).unwrap().reboot(call, Policy::Kept), &tiny());
+        let mut commits = Vec::new();
+        let mut each = |oid, object: &bristlecone::Object<'_>| {
+            commits.extend((object.kind() == Kind::Commit).then_some(oid));
+            Ok(())
+        };
+        copy.backend().each_object(&mut each, &mut |damage| panic!("{damage:?}")).unwrap();
+        parts += commits.len();
+        for parent in commits.iter().flat_map(|&oid| copy.read_commit(CommitId::new(oid)).unwrap().parents) {
+            let is_absent = copy.backend().absent().unwrap().contains_key(&parent.oid());
+            assert!(is_absent || commits.contains(&parent.oid()), "after call {call}");
+        }
+    }
+    assert!(parts > 0, "no moment had a commit");
 }
 
 #[test]
