@@ -125,8 +125,9 @@ impl MemoryState {
     }
 
     fn index_more(&self) {
-        let table = self.arena.table();
         let mut index = write_lock(&self.index);
+        // Taken under the lock, which a sweep holds while it goes on with another table: an older one lacks later slabs.
+        let table = self.arena.table();
         // A batch that is being pushed leaves a gap for a moment; the rest waits for it.
         while let Some(&(base, length)) = self.batches.get(index.batches) {
             let bytes = table.get(base).and_then(|bytes| bytes.get(..length as usize)).unwrap_or_default();
@@ -398,9 +399,40 @@ impl Backend for MemoryBackend {
 
 #[cfg(test)]
 mod tests {
-    use bristlecone_core::Location;
+    use std::{thread, time::Duration};
 
-    use super::super::arena::{Arena, LONG_BYTES};
+    use bristlecone_core::{Kind, Location, Oid, Sink};
+
+    use super::{
+        super::arena::{Arena, LONG_BYTES},
+        Backend, Batch, Durability, MemoryBackend, read_lock,
+    };
+
+    fn one(byte: u8) -> (Oid, Batch) {
+        let (oid, mut batch) = (Oid::from_array([byte; 32]), Batch::new());
+        batch.put(Kind::Contents, oid, b"a value", &[], &[]);
+        (oid, batch)
+    }
+
+    #[test]
+    fn a_batch_is_indexed_though_the_table_was_replaced_while_a_thread_waited() {
+        let backend = MemoryBackend::new();
+        let state = &backend.0;
+        let [(first, before), (second, after)] = [one(1), one(2)];
+        backend.append(before, &[], Durability::None).unwrap();
+        let index = read_lock(&state.index);
+        thread::scope(|scope| {
+            scope.spawn(|| state.index_more());
+            // The thread waits for the index by then. If it does not yet, the test shows nothing, and does not fail.
+            thread::sleep(Duration::from_millis(100));
+            // What a sweep does, and an append after it.
+            state.arena.leave_slab();
+            state.arena.drop_slabs(|_| false);
+            backend.append(after, &[], Durability::None).unwrap();
+            drop(index);
+        });
+        assert!(backend.locate(&first).is_some() && backend.locate(&second).is_some());
+    }
 
     #[test]
     fn what_is_kept_stays_and_nothing_else_is_seen() {
