@@ -50,7 +50,7 @@ pub use options::FsOptions;
 use append::CallerAppends;
 use files::{DERIVED, Files, LOCK, NEW, OBJECTS, OPEN, STORE};
 use sessions::Session;
-use state::FsState;
+use state::{FsState, Writer};
 use unsynced::UnsyncedFile;
 
 /// The name in headers.
@@ -109,10 +109,12 @@ impl FsBackend {
         let guard = store_lock.take()?;
         let session = Session::begin(&files)?;
         recovery::remove_parts(&files)?;
-        if unsynced.open()? {
-            recovery::remove_torn(&files)?;
+        let (is_earlier, alone) = (unsynced.open()?, session.other(&files)?.is_none());
+        // Where everything is synced, what is noted and of no process was never acknowledged.
+        if is_earlier || (boot.1 && alone && !unsynced.is_blank()) {
+            recovery::remove_unsynced(&files, alone)?;
             unsynced.empty()?;
-        } else if session.other(&files)?.is_none() {
+        } else if alone {
             recovery::set_back_if_torn(&files, unsynced.now())?;
         }
         drop(guard);
@@ -144,13 +146,16 @@ impl FsBackend {
         }
         state.worker.stop();
         state.poison.check()?;
-        if !lock(&state.writer).has_unsynced() {
+        let is_settled = |writer: &Writer| !writer.has_unsynced() && !writer.unsynced.is_marked();
+        if is_settled(&lock(&state.writer)) {
             return Ok(());
         }
         state.locked(|writer| {
-            state.make_durable(writer, None)?;
+            if writer.has_unsynced() {
+                state.make_durable(writer, None)?;
+            }
             let alone = state.session.as_ref().is_some_and(|session| matches!(session.other(&state.files), Ok(None)));
-            if alone { writer.unsynced.empty() } else { Ok(()) }
+            if alone && writer.unsynced.now().is_empty() { writer.unsynced.empty() } else { Ok(()) }
         })
     }
 }

@@ -187,6 +187,7 @@ impl FsState {
         open_max: usize,
     ) -> Result<(), Error> {
         let (mut bytes, mut seen) = (Vec::new(), OidSet::default());
+        let since = read_lock(&self.refs).durable_serial;
         for found in batches.flat_map(Batch::records) {
             let Ok(oid) = Oid::new(found.record.oid) else { continue };
             if !seen.insert(oid) {
@@ -196,7 +197,7 @@ impl FsState {
             if self.knows(&oid) || object::is_whole(&self.files, &oid)? == Some(true) {
                 continue;
             }
-            object::encode(&mut bytes, &oid, &found.record, found.bytes);
+            object::encode(&mut bytes, &oid, &found.record, found.bytes, since);
             let part = format!("{NEW}/{}", new.list.len());
             let file = self.files.write_new(&part, &bytes)?;
             if synced {
@@ -217,7 +218,8 @@ impl FsState {
     fn name_objects(&self, writer: &mut Writer, new: &mut NewObjects, synced: bool, moves: bool) -> Result<(), Error> {
         let oids: Vec<Oid> = new.list.iter().map(|object| object.oid).collect();
         writer.unsynced.add(&oids, false, moves)?;
-        if !synced && !oids.is_empty() {
+        // Of a synced append, too, a power cut may leave an object without what it names.
+        if !oids.is_empty() {
             self.poisons(writer.unsynced.mark())?;
         }
         for object in &mut new.list {

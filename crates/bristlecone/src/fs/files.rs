@@ -172,6 +172,15 @@ impl Files {
         Ok(take(&bytes, true))
     }
 
+    /// Returns the last bytes of a file; the inner `None` if it has fewer, the outer if it is absent.
+    pub(super) fn read_end<const BYTES: usize>(&self, name: &str) -> Result<Option<Option<[u8; BYTES]>>, Error> {
+        let Some(file) = self.open_if_there(name)? else { return Ok(None) };
+        let Some(at) = self.call(name, || file.len())?.checked_sub(BYTES as u64) else { return Ok(Some(None)) };
+        let mut buffer = [0; BYTES];
+        self.call(name, || read_exact_at(&*file, &mut buffer, at))?;
+        Ok(Some(Some(buffer)))
+    }
+
     /// Returns the bytes of an open file, or an error if it has more than `bytes_max`.
     pub(super) fn read_open(&self, name: &str, file: &dyn StorageFile, bytes_max: u64) -> Result<Vec<u8>, Error> {
         let bytes = self.call(name, || file.len())?;

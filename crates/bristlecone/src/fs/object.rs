@@ -10,8 +10,11 @@ use super::files::{Files, OBJECTS};
 use crate::Error;
 
 const MAGIC: &[u8; 8] = b"bconeobj";
-/// Bytes behind the metadata words: 32 = 8 body length + 1 kind + 1 metadata words + 6 zeroes + 8 check + 8 magic.
+/// Bytes behind the metadata words: 32 = 8 body length + 1 kind + 1 metadata words + 6 since + 8 check + 8 magic.
 const TRAILER_BYTES: usize = 32;
+/// Where in the trailer the number of the list of refs is that was durable when the file was written, and its length.
+const SINCE_AT: usize = 10;
+const SINCE_BYTES: usize = 6;
 const CHECK_BYTES: usize = 16;
 /// A body has at most 2^32 - 1 bytes; 255 metadata words and the trailer follow.
 const FILE_BYTES_MAX: u64 = u32::MAX as u64 + 255 * 8 + TRAILER_BYTES as u64;
@@ -38,14 +41,17 @@ pub(super) fn oid_of(folder: &str, rest: &str) -> Option<Oid> {
     (folder.len() == 2 && to_hex(oid.as_bytes()) == format!("{folder}{rest}")).then_some(oid)
 }
 
-/// Writes the file of a batch's record to `out`, which is cleared.
-pub(super) fn encode(out: &mut Vec<u8>, oid: &Oid, record: &Record<'_>, bytes: &[u8]) {
+/// Writes the file of a batch's record to `out`, which is cleared. `since` is the number of the list of refs that is durable.
+pub(super) fn encode(out: &mut Vec<u8>, oid: &Oid, record: &Record<'_>, bytes: &[u8], since: u64) {
     let (words_at, body_at) = (record.body_at() - usize::from(record.metadata_words) * 8, record.body_at());
     out.clear();
     out.extend_from_slice(&bytes[body_at..]);
     out.extend_from_slice(&bytes[words_at..body_at]);
     out.extend_from_slice(&u64::from(record.body_bytes).to_le_bytes());
-    out.extend_from_slice(&[record.kind as u8, record.metadata_words, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&[record.kind as u8, record.metadata_words]);
+    // A number that does not fit stands for none, as in files of earlier versions.
+    let since = if since >> (8 * SINCE_BYTES) == 0 { since } else { 0 };
+    out.extend_from_slice(&since.to_le_bytes()[..SINCE_BYTES]);
     let check = check_of(out, oid);
     out.extend_from_slice(&check.to_le_bytes());
     out.extend_from_slice(MAGIC);
@@ -59,6 +65,7 @@ fn check_of(bytes: &[u8], oid: &Oid) -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Decoded<'a> {
     kind: Kind,
+    since: u64,
     body: &'a [u8],
     words: &'a [u8],
 }
@@ -80,7 +87,13 @@ fn decode<'a>(bytes: &'a [u8], oid: &Oid) -> Result<Decoded<'a>, &'static str> {
         return Err("the lengths do not add up");
     }
     let (body, words) = contents.split_at(contents.len() - words_bytes);
-    Ok(Decoded { kind, body, words })
+    Ok(Decoded { kind, since: since_of(trailer), body, words })
+}
+
+fn since_of(trailer: &[u8]) -> u64 {
+    let mut since = [0; 8];
+    since[..SINCE_BYTES].copy_from_slice(&trailer[SINCE_AT..SINCE_AT + SINCE_BYTES]);
+    u64::from_le_bytes(since)
 }
 
 impl Decoded<'_> {
@@ -130,6 +143,34 @@ pub(super) fn is_whole(files: &Files, oid: &Oid) -> Result<Option<bool>, Error> 
     Ok(read_as(files, oid, |_, _| ())?.map(|found| found.is_ok()))
 }
 
+/// What an object's file says of when it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// While the list of refs with this number was the durable one.
+    Since(u64),
+    /// It does not say: an earlier version wrote it.
+    Unknown,
+    /// The file is torn or damaged.
+    Torn,
+}
+
+impl Written {
+    const fn of(since: u64) -> Self {
+        if since == 0 { Self::Unknown } else { Self::Since(since) }
+    }
+}
+
+/// Returns when the file of an object was written; `None` if it is absent. `all`: the whole file is looked at, not its end alone.
+pub(super) fn written(files: &Files, oid: &Oid, all: bool) -> Result<Option<Written>, Error> {
+    if all {
+        let read = read_as(files, oid, |decoded, _| Written::of(decoded.since))?;
+        return Ok(read.map(|found| found.unwrap_or(Written::Torn)));
+    }
+    let Some(trailer) = files.read_end::<TRAILER_BYTES>(&path_of(oid))? else { return Ok(None) };
+    let trailer = trailer.filter(|bytes| bytes.ends_with(MAGIC));
+    Ok(Some(trailer.map_or(Written::Torn, |bytes| Written::of(since_of(&bytes)))))
+}
+
 fn read_as<T>(
     files: &Files,
     oid: &Oid,
@@ -154,12 +195,14 @@ mod tests {
     use super::*;
     use crate::backend::Batch;
 
+    const SINCE: u64 = 0x0123_4567_89ab;
+
     fn file(oid: &Oid, words: &[u64], body: &[u8]) -> Vec<u8> {
         let mut batch = Batch::new();
         batch.put(Kind::Node, *oid, body, &[Location(5), Location(9)], words);
         let mut out = Vec::new();
         for found in batch.records() {
-            encode(&mut out, oid, &found.record, found.bytes);
+            encode(&mut out, oid, &found.record, found.bytes, SINCE);
         }
         out
     }
@@ -170,6 +213,7 @@ mod tests {
         for words in [&[][..], &[1, u64::MAX]] {
             let bytes = file(&oid, words, b"a value");
             assert!(bytes.starts_with(b"a value"));
+            assert_eq!(decode(&bytes, &oid).unwrap().since, SINCE);
             let object = decode(&bytes, &oid).unwrap().into_object(&oid);
             assert_eq!((object.kind(), object.body()), (Kind::Node, &b"a value"[..]));
             assert_eq!((0..).map_while(|index| object.metadata_word(index)).collect::<Vec<_>>(), words);

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     durable::each_object_file,
     files::{Files, NEW, OBJECTS},
-    object,
-    state::{REFS, REFS_NEW, REFS_UNSYNCED},
+    object::{self, Written},
+    state::{self, REFS, REFS_NEW, REFS_UNSYNCED},
     unsynced::Unsynced,
 };
 use crate::{Error, storage::Storage};
@@ -24,16 +24,27 @@ pub(super) fn remove_parts(files: &Files) -> Result<(), Error> {
     files.remove(REFS_NEW).map(drop)
 }
 
-/// Removes the objects that a power cut tore: no ref that is durable leads to them.
+/// Removes the objects that were not durable before a power cut, also those that are whole: what they name may be torn or
+/// missing, and an object that is there must have everything below it. No ref that is durable leads to them.
 ///
-/// Whatever was written before the refs that are durable was made durable with them. So only younger files are read.
-pub(super) fn remove_torn(files: &Files) -> Result<(), Error> {
+/// Each file says which list of refs was durable when it was written. If it is that of today, or a later one, the object was
+/// not made durable; if it is an earlier one, it was, with the next list. Files of earlier versions do not say: of these the
+/// torn ones are removed that are not older than the list. `alone`: no other process has the store open; else whole files stay.
+pub(super) fn remove_unsynced(files: &Files, alone: bool) -> Result<(), Error> {
+    let durable = state::durable_serial(files)?;
     let since = files.stat(REFS)?.map_or(0, |stat| stat.modified_ns);
     let mut folders = BTreeSet::new();
     each_object_file(files, |oid, name| {
         let Some(oid) = oid else { return Ok(()) };
         let modified = files.stat(name)?.map_or(0, |stat| stat.modified_ns);
-        if (modified == 0 || modified >= since) && object::is_whole(files, &oid)? == Some(false) {
+        // Clocks can be wrong, so the end of an older file is looked at, too.
+        let is_young = modified == 0 || modified >= since;
+        let is_removed = match object::written(files, &oid, is_young)? {
+            Some(Written::Since(serial)) => alone && serial >= durable,
+            Some(Written::Torn) => is_young,
+            Some(Written::Unknown) | None => false,
+        };
+        if is_removed {
             files.remove(name)?;
             folders.insert(object::folder_of(&oid));
         }
@@ -49,7 +60,7 @@ pub(super) fn set_back_if_torn(files: &Files, unsynced: &Unsynced) -> Result<(),
     for oid in &unsynced.objects {
         if object::is_whole(files, oid)? == Some(false) {
             files.remove(REFS_UNSYNCED)?;
-            return remove_torn(files);
+            return remove_unsynced(files, true);
         }
     }
     Ok(())

@@ -343,16 +343,7 @@ impl FsState {
 impl KnownRefs {
     /// Reads both lists and takes the newer one that may be believed.
     fn load(files: &Files, boot: &str) -> Result<Self, Error> {
-        let corrupt = |name: &str, (offset, reason): (u64, &str)| {
-            let reason = format!("{reason}; put the file back from a backup of this store");
-            Error::Corrupt { file: files.describe(name), offset, oid: None, reason }
-        };
-        let Some(file) = files.open_if_there(REFS)? else {
-            let reason = "the refs of this store are missing; put the file back from a backup of it".to_owned();
-            return Err(Error::Lost { file: files.describe(REFS), reason });
-        };
-        let bytes = files.read_open(REFS, &*file, REFS_BYTES_MAX)?;
-        let (mut table, _) = RefTable::decode(&bytes).map_err(|wrong| corrupt(REFS, wrong))?;
+        let (file, mut table) = load_durable(files)?;
         let mut open = RefFiles { durable: OpenFile::new(file), unsynced: None };
         let (mut durable, durable_serial) = (true, table.serial);
         if let Some(file) = files.open_if_there(REFS_UNSYNCED)? {
@@ -360,13 +351,34 @@ impl KnownRefs {
             match RefTable::decode(&bytes) {
                 Ok((newer, of)) if of == boot && newer.serial > table.serial => (table, durable) = (newer, false),
                 // One that a power cut tore says nothing of this start of the machine.
-                Err(wrong) if RefTable::is_of(&bytes, boot) => return Err(corrupt(REFS_UNSYNCED, wrong)),
+                Err(wrong) if RefTable::is_of(&bytes, boot) => return Err(corrupt(files, REFS_UNSYNCED, wrong)),
                 _ => {}
             }
             open.unsynced = Some(OpenFile::new(file));
         }
         Ok(Self { table, durable, durable_serial, files: open })
     }
+}
+
+/// Reads the list of refs that is durable.
+fn load_durable(files: &Files) -> Result<(Arc<dyn StorageFile>, RefTable), Error> {
+    let Some(file) = files.open_if_there(REFS)? else {
+        let reason = "the refs of this store are missing; put the file back from a backup of it".to_owned();
+        return Err(Error::Lost { file: files.describe(REFS), reason });
+    };
+    let bytes = files.read_open(REFS, &*file, REFS_BYTES_MAX)?;
+    let (table, _) = RefTable::decode(&bytes).map_err(|wrong| corrupt(files, REFS, wrong))?;
+    Ok((file, table))
+}
+
+/// Returns the number of the list of refs that is durable.
+pub(super) fn durable_serial(files: &Files) -> Result<u64, Error> {
+    load_durable(files).map(|(_, table)| table.serial)
+}
+
+fn corrupt(files: &Files, name: &str, (offset, reason): (u64, &str)) -> Error {
+    let reason = format!("{reason}; put the file back from a backup of this store");
+    Error::Corrupt { file: files.describe(name), offset, oid: None, reason }
 }
 
 /// What can be read of a store, and what is not to be dropped from it.

@@ -2,7 +2,7 @@
 //!
 //! A process adds lines before it does what they say, so the system's cache has them whatever becomes of the process. A line
 //! counts for this start of the machine alone: its checksum is seeded with that. After a power cut the file says one thing,
-//! that objects may be torn: its first line is durable before the first object that is not. Only the holder of the
+//! that objects may be torn or lack others: its first line is durable before the first object gets its name. Only the holder of the
 //! store's lock touches the file.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
@@ -78,6 +78,16 @@ impl UnsyncedFile {
         &self.now
     }
 
+    /// Whether nothing was written to the file since everything was durable and no process had the store open.
+    pub(super) fn is_blank(&self) -> bool {
+        self.end == 0
+    }
+
+    /// Whether this process made durable that objects may be torn.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
     /// Takes in what other processes did. `again`: one of them may have made everything durable.
     pub(super) fn refresh(&mut self, again: bool) -> Result<(), Error> {
         let file = self.file()?;
@@ -119,7 +129,7 @@ impl UnsyncedFile {
         Ok(())
     }
 
-    /// Makes durable that objects may be torn from now on.
+    /// Makes durable that objects may be torn, or lack what they name, from now on.
     pub(super) fn mark(&mut self) -> Result<(), Error> {
         if self.marked {
             return Ok(());

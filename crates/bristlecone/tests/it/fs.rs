@@ -66,16 +66,16 @@ fn simulated_files_conform() {
     });
 }
 
-fn create(disk: &SimStorage) -> Arc<dyn Backend> {
+pub(crate) fn create(disk: &SimStorage) -> Arc<dyn Backend> {
     FsEngine.create(Arc::new(disk.clone())).unwrap()
 }
 
-fn open(disk: &SimStorage) -> Result<Arc<dyn Backend>, Error> {
+pub(crate) fn open(disk: &SimStorage) -> Result<Arc<dyn Backend>, Error> {
     FsEngine.open(Arc::new(disk.clone()))
 }
 
 /// A commit with a directory of two values.
-fn graph(number: u64) -> Vec<Sample> {
+pub(crate) fn graph(number: u64) -> Vec<Sample> {
     let family = Family::default();
     let values = [family.contents(number * 10, 30), family.contents(number * 10 + 1, 700)];
     let children: Vec<Child> = values.iter().map(Sample::child).collect();
@@ -89,7 +89,12 @@ fn move_to(name: &str, to: Option<Oid>) -> RefMove {
 }
 
 /// Appends objects and moves a ref to the last of them.
-fn append(backend: &dyn Backend, name: &str, samples: &[Sample], durability: Durability) -> Result<(), Error> {
+pub(crate) fn append(
+    backend: &dyn Backend,
+    name: &str,
+    samples: &[Sample],
+    durability: Durability,
+) -> Result<(), Error> {
     let mut batch = Batch::since(backend.sweeps());
     samples.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
     backend.append(batch, &[move_to(name, samples.last().map(|sample| sample.oid))], durability).map(drop)
@@ -110,7 +115,7 @@ fn damages(backend: &dyn Backend) -> Vec<String> {
     files
 }
 
-fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
@@ -145,7 +150,7 @@ fn stopped() -> (SimStorage, [Vec<Sample>; 2]) {
     (disk.fork(), graphs)
 }
 
-fn expect_whole(backend: &dyn Backend, graph: &[Sample], name: &str, what: &str) {
+pub(crate) fn expect_whole(backend: &dyn Backend, graph: &[Sample], name: &str, what: &str) {
     let head = backend.get_ref(name).unwrap();
     assert_eq!(head, graph.last().map(|sample| RefTarget::Object(sample.oid.into())), "{what}");
     for sample in graph {

@@ -20,6 +20,7 @@ mod flips;
 mod foreign;
 mod fs;
 mod fs_crash;
+mod fs_cut;
 mod golden;
 mod ids;
 mod imported;
