@@ -34,6 +34,8 @@ const STEP_PAGES: usize = 1024;
 struct Marking {
     reached: HashSet<Oid>,
     open: Vec<Oid>,
+    /// Of what is reached, the objects that were absent: one may be appended while the rest is marked, with others below it.
+    absent: Vec<Oid>,
 }
 
 impl Marking {
@@ -43,10 +45,19 @@ impl Marking {
         while let Some(oid) = self.open.pop() {
             if self.reached.insert(oid) {
                 let open = &mut self.open;
-                store.each_child(roots, &oid.into(), &mut |child| open.push(child))?;
+                if !store.each_child(roots, &oid.into(), &mut |child| open.push(child))? {
+                    self.absent.push(oid);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Goes on as [`Marking::reach`], and from what was absent. No thread appends meanwhile: what is absent now leads nowhere.
+    fn end(&mut self, store: &OpenStore, roots: &Roots<'_>, from: impl IntoIterator<Item = Oid>) -> Result<()> {
+        let absent = std::mem::take(&mut self.absent);
+        absent.iter().for_each(|oid| _ = self.reached.remove(oid));
+        self.reach(store, roots, absent.into_iter().chain(from))
     }
 }
 
@@ -67,11 +78,11 @@ impl OpenStore {
         Ok(swept)
     }
 
-    /// Calls `each` with what an object names; with nothing if it is absent.
-    fn each_child(&self, roots: &Roots<'_>, at: &ObjRef, each: &mut dyn FnMut(Oid)) -> Result<()> {
+    /// Calls `each` with what an object names; returns whether it is there.
+    fn each_child(&self, roots: &Roots<'_>, at: &ObjRef, each: &mut dyn FnMut(Oid)) -> Result<bool> {
         match self.read(at)? {
-            Some(object) => (roots.children)(&at.oid, &object, each),
-            None => Ok(()),
+            Some(object) => (roots.children)(&at.oid, &object, each).map(|()| true),
+            None => Ok(false),
         }
     }
 
@@ -93,7 +104,7 @@ impl OpenStore {
         let mut from = self.pins.roots();
         from.extend(refs.by_name.values().filter_map(object));
         from.extend(self.young(refs.state.end)?);
-        marking.reach(self, roots, from)?;
+        marking.end(self, roots, from)?;
         let (dead, swept) = self.choose(roots, &marking.reached, limits)?;
         if limits.dry_run {
             return Ok(swept);

@@ -8,6 +8,7 @@ mod kills;
 mod opening;
 mod roots;
 mod speed;
+mod sweeps;
 
 use std::path::Path;
 
