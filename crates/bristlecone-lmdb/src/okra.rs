@@ -153,13 +153,14 @@ impl OkraMap {
         Ok(Self { env, mode, read_only: false })
     }
 
-    /// Opens a map: the folder of an LMDB environment, or a file of LMDB's that stands alone.
+    /// Opens a map: the folder of an LMDB environment, or a file of LMDB's that stands alone. A file `data.mdb` is opened as its
+    /// folder.
     ///
     /// # Errors
     /// [`OkraError::NoMap`]; [`OkraError::Incompatible`] for a file of another program, or a map of another version,
     /// with other constants or in another mode; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
     pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
-        if !path.is_file() && !path.join("data.mdb").is_file() {
+        if !path.is_file() && !path.join(lmdb::DATA).is_file() {
             return Err(OkraError::NoMap { file: path.display().to_string() });
         }
         let env = open_env(path, options, false)?;

@@ -9,7 +9,7 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::{CStr, CString, c_int, c_uint, c_void},
+    ffi::{CStr, CString, OsStr, c_int, c_uint, c_void},
     fs,
     marker::PhantomData,
     path::{Path, PathBuf},
@@ -22,6 +22,8 @@ use lmdb_master_sys as ffi;
 
 use super::error::{OkraError, Result};
 
+/// The file of the data in a folder.
+pub(super) const DATA: &str = "data.mdb";
 /// Reading transactions that are kept for the next reader, at most. LMDB has 126 places for readers.
 const IDLE_READERS_MAX: usize = 16;
 
@@ -63,12 +65,14 @@ pub(super) struct EnvOptions<'a> {
 }
 
 impl Env {
-    /// Opens the environment at a folder, or at a file (LMDB's `MDB_NOSUBDIR`) where the path is one.
+    /// Opens the environment at a folder, or at a file (LMDB's `MDB_NOSUBDIR`) where the path is one. The file `data.mdb` stands
+    /// for its folder, and a link for what it leads to: LMDB's lock has its name by the path, and each file needs one lock.
     pub(super) fn open(path: &Path, options: &EnvOptions<'_>) -> Result<Self> {
         let is_file = path.is_file();
-        let file = if is_file { path.to_owned() } else { path.join("data.mdb") }.display().to_string();
+        let file = if is_file { path.to_owned() } else { path.join(DATA) }.display().to_string();
         let failed = |source| OkraError::Io { file: file.clone(), source: Arc::new(source) };
-        let key = fs::canonicalize(path).map_err(failed)?;
+        let mut key = fs::canonicalize(path).map_err(failed)?;
+        let is_file = is_file && !(key.file_name() == Some(OsStr::new(DATA)) && key.pop());
         if !OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
             return Err(OkraError::AlreadyOpen { file });
         }
@@ -80,12 +84,12 @@ impl Env {
                 return Err(failure(&file, options.map_bytes, code));
             }
         };
-        env.start(path, is_file, options)?;
+        env.start(is_file, options)?;
         Ok(env)
     }
 
-    fn start(&mut self, path: &Path, is_file: bool, options: &EnvOptions<'_>) -> Result<()> {
-        let path = CString::new(path.as_os_str().as_encoded_bytes())
+    fn start(&mut self, is_file: bool, options: &EnvOptions<'_>) -> Result<()> {
+        let path = CString::new(self.key.as_os_str().as_encoded_bytes())
             .map_err(|_| OkraError::NoMap { file: self.file.clone() })?;
         let mut flags = ffi::MDB_NOTLS;
         for (set, flag) in

@@ -93,6 +93,35 @@ fn a_map_is_where_it_was_made_and_in_its_mode() {
 }
 
 #[test]
+fn each_file_has_one_lock_whatever_path_leads_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OkraOptions::default();
+    let map = OkraMap::create(dir.path(), &options).unwrap();
+    let data = dir.path().join("data.mdb");
+    let link = dir.path().join("link.mdb");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    for path in [&data, &link] {
+        let again = OkraMap::open(path, &options);
+        assert!(matches!(again, Err(OkraError::AlreadyOpen { .. })), "{again:?}");
+    }
+    drop(map);
+    for path in [&data, &link] {
+        let map = OkraMap::open(path, &options).unwrap();
+        assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::AlreadyOpen { .. })));
+        drop(map);
+    }
+    // A file of another name stands alone, whichever link leads to it.
+    let alone = dir.path().join("alone.mdb");
+    fs::rename(&data, &alone).unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&alone, &link).unwrap();
+    drop(OkraMap::open(&link, &options).unwrap());
+    let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["alone.mdb", "alone.mdb-lock", "link.mdb", "lock.mdb"]);
+}
+
+#[test]
 fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
