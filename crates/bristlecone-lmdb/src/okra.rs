@@ -127,7 +127,8 @@ impl OkraMap {
     /// Makes a map in a folder, which is made if it is missing.
     ///
     /// # Errors
-    /// [`OkraError::Exists`] where there is a map; [`OkraError::Incompatible`] where there is something else;
+    /// [`OkraError::Exists`] where there is a map; [`OkraError::Incompatible`] where there is something else, or where a map with a
+    /// name is to be made in a file whose unnamed database is a map;
     /// [`OkraError::ReadOnly`] where the options say so; those of the system.
     pub fn create(path: &Path, options: &OkraOptions) -> Result<Self> {
         if options.read_only {

@@ -20,7 +20,10 @@ use std::{
 
 use lmdb_master_sys as ffi;
 
-use super::error::{OkraError, Result};
+use super::{
+    error::{OkraError, Result},
+    node::METADATA_KEY,
+};
 
 /// The file of the data in a folder.
 pub(super) const DATA: &str = "data.mdb";
@@ -109,6 +112,9 @@ impl Env {
         let create = if options.create && name.is_some() { ffi::MDB_CREATE } else { 0 };
         let mut dbi = 0;
         let txn = self.begin(create == 0)?;
+        if create != 0 {
+            self.refuse_unnamed_map(&txn)?;
+        }
         let name = name.as_ref().map_or(ptr::null(), |name| name.as_ptr());
         // SAFETY: the transaction is live, and `name` is null or ends with a zero.
         self.ok(unsafe { ffi::mdb_dbi_open(txn.txn.as_ptr(), name, create, &raw mut dbi) })?;
@@ -126,6 +132,23 @@ impl Env {
         txn.commit()?;
         self.dbi = dbi;
         Ok(())
+    }
+
+    /// Fails if the unnamed database is a map: the names of databases are entries of it, and would be nodes of the map.
+    fn refuse_unnamed_map(&self, txn: &Txn<'_>) -> Result<()> {
+        let (mut unnamed, mut key, mut value) = (0, val(&METADATA_KEY), val(&[]));
+        // SAFETY: the transaction is live; a null name stands for the unnamed database.
+        self.ok(unsafe { ffi::mdb_dbi_open(txn.txn.as_ptr(), ptr::null(), 0, &raw mut unnamed) })?;
+        // SAFETY: the transaction is live; LMDB reads `key` and writes `value`.
+        match unsafe { ffi::mdb_get(txn.txn.as_ptr(), unnamed, &raw mut key, &raw mut value) } {
+            ffi::MDB_NOTFOUND => Ok(()),
+            0 => Err(OkraError::Incompatible {
+                file: self.file.clone(),
+                found: "an unnamed LMDB database with an entry at ff, as an Okra map has one".to_owned(),
+                expected: "a file without one, for a map with a name".to_owned(),
+            }),
+            code => self.ok(code),
+        }
     }
 
     pub(super) fn file(&self) -> &str {

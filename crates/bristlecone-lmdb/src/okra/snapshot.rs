@@ -105,17 +105,18 @@ impl OkraSnapshot<'_> {
         let mut cursor = self.txn.cursor()?;
         cursor.seek(&METADATA_KEY)?.ok_or_else(|| damaged("the metadata are missing"))?;
         let (key, value) = cursor.prev()?.ok_or_else(|| damaged("there is no anchor"))?;
-        let ([level], Some(hash)) = (key, NodeHash::at(value)) else {
+        // The name of a database would be an entry of the same form; what it leads to is longer than a hash.
+        let (&[level], HASH_BYTES, Some(hash)) = (key, value.len(), NodeHash::at(value)) else {
             return Err(damaged("the highest level does not end with an anchor"));
         };
-        if *level == 1
+        if level == 1
             && let Some(([0], value)) = cursor.prev()?
         {
             // Okra leaves a level above the anchor of a map whose last entry it deletes.
             let hash = NodeHash::at(value).ok_or_else(|| damaged("the anchor has no hash"))?;
             return Ok(OkraRoot { level: 0, hash });
         }
-        Ok(OkraRoot { level: *level, hash })
+        Ok(OkraRoot { level, hash })
     }
 
     /// Returns the hash of the node of `level` at `key`; an anchor has no key.

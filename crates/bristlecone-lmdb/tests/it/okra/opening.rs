@@ -147,6 +147,36 @@ fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
     // The names of databases are entries of the unnamed one, which is no map then.
     let unnamed = OkraMap::create(dir.path(), &OkraOptions::default());
     assert!(matches!(unnamed, Err(OkraError::Incompatible { .. })), "{unnamed:?}");
+    drop(OkraMap::create(dir.path(), &options("two")).unwrap());
+    assert_eq!(OkraMap::open(dir.path(), &options("one")).unwrap().read().unwrap().check().unwrap().root, root);
+}
+
+#[test]
+fn a_named_map_is_refused_beside_an_unnamed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OkraOptions::default();
+    let map = OkraMap::create(dir.path(), &options).unwrap();
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    let root = writer.commit().unwrap();
+    drop(map);
+    let before = fs::read(dir.path().join("data.mdb")).unwrap();
+    let named = OkraMap::create(dir.path(), &options.clone().database("x"));
+    assert!(matches!(named, Err(OkraError::Incompatible { .. })), "{named:?}");
+    assert!(fs::read(dir.path().join("data.mdb")).unwrap() == before, "it was changed");
+    assert_eq!(OkraMap::open(dir.path(), &options).unwrap().read().unwrap().check().unwrap().root, root);
+    // As an earlier version left it: no root is told of a map that a database's name is in.
+    // SAFETY: nobody else has the environment open.
+    let env = unsafe { EnvOpenOptions::new().map_size(1 << 24).max_dbs(1).open(dir.path()) }.unwrap();
+    let made = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+        opener.create_database::<Bytes, Bytes>(txn, Some("x")).map(heed::CommitOrAbort::<_, ()>::Commit)
+    });
+    drop(made.unwrap().unwrap_commit());
+    drop(env);
+    let map = OkraMap::open(dir.path(), &options).unwrap();
+    let reader = map.read().unwrap();
+    assert!(matches!(reader.root(), Err(OkraError::Damaged { .. })), "{:?}", reader.root());
+    assert!(reader.check().is_err());
 }
 
 /// Okra leaves a level above the anchor when it deletes the last entry of a map.
