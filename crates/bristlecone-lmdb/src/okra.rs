@@ -29,6 +29,7 @@
 
 mod check;
 mod error;
+mod file;
 mod keys;
 mod lmdb;
 mod load;
@@ -159,7 +160,8 @@ impl OkraMap {
     ///
     /// # Errors
     /// [`OkraError::NoMap`]; [`OkraError::Incompatible`] for a file of another program, or a map of another version,
-    /// with other constants or in another mode; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
+    /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, or the file ends before
+    /// a page in use; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
     pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
         if !path.is_file() && !path.join(lmdb::DATA).is_file() {
             return Err(OkraError::NoMap { file: path.display().to_string() });

@@ -94,7 +94,7 @@ impl From<OkraError> for Failure {
             OkraError::NoSpace { file } => Self::failed(format!(
                 "{file}: no space left on the device; nothing was changed; make room and run it again"
             )),
-            OkraError::Damaged { .. } => {
+            OkraError::Damaged { .. } | OkraError::Corrupt { .. } => {
                 Self::failed(with_way(error.to_string(), "`cone map stat --check` looks at the whole map"))
             }
             OkraError::Io { file, source } => Self::file("access", file, source),

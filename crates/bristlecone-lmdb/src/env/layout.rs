@@ -25,6 +25,8 @@ const _: () = assert!(TXN_AT + 8 == META_BYTES, "the fields of a meta page add u
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 /// The flag of a tree whose keys are numbers.
 const NUMBER_KEYS: u16 = 8;
+/// All flags that a tree can have.
+const TREE_FLAGS: u16 = 0x7e;
 /// LMDB has room for this many levels.
 pub(crate) const DEPTH_MAX: u16 = 32;
 
@@ -83,6 +85,8 @@ pub(crate) enum BadMeta {
     Foreign,
     /// One of another version.
     Version(u32),
+    /// The tree of all else has flags that a store's does not have: another program's keys are sorted in another way.
+    Flags(u16),
     /// Damage, at an offset.
     Damaged(u64, String),
 }
@@ -108,6 +112,14 @@ impl Meta {
         }
         if meta.last_page < 1 || meta.last_page > u64::MAX / u64::from(page_bytes) - 1 {
             return damaged(LAST_PAGE_AT, "the number of the last page cannot be right");
+        }
+        let [free, main] = trees;
+        if main.flags != 0
+            && main.flags & !TREE_FLAGS == 0
+            && free.is_sound(meta.last_page, true)
+            && (TreeHead { flags: 0, ..main }).is_sound(meta.last_page, false)
+        {
+            return Err(BadMeta::Flags(main.flags));
         }
         if let Some(tree) = (0..2).find(|&tree| !trees[tree].is_sound(meta.last_page, tree == 0)) {
             return damaged(TREES_AT + tree * TREE_BYTES, "the root of a tree cannot be where the first page says");
@@ -163,6 +175,18 @@ pub(crate) struct DataFile {
 }
 
 impl DataFile {
+    /// Reads the first pages of a file.
+    pub(crate) fn read(file: &dyn StorageFile) -> std::io::Result<Result<Self, BadMeta>> {
+        let [first, second] = match Meta::read_both(file)? {
+            Ok(metas) => metas,
+            Err(bad) => return Ok(Err(bad)),
+        };
+        // Asked for afterwards: another process may make the file longer, and commit then.
+        let bytes = file.len()?;
+        let (meta, older) = if second.txn > first.txn { (second, first) } else { (first, second) };
+        Ok(Ok(Self { meta, older, bytes }))
+    }
+
     /// Whether the file ends before the last page in use. A sound file may: pages at its end that are free were never
     /// written.
     pub(crate) fn is_short(&self) -> bool {
@@ -171,7 +195,7 @@ impl DataFile {
 }
 
 /// How often the first pages are read before they count as damaged: another process may write them meanwhile.
-const TRIES: usize = 8;
+pub(crate) const TRIES: usize = 8;
 
 /// Checks the first pages of a data file; `None` if there is no file.
 ///
@@ -195,13 +219,8 @@ fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Err
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
-    match Meta::read_both(&*opened).map_err(failed)? {
-        Ok([first, second]) => {
-            // Asked for afterwards: another process may make the file longer, and commit then.
-            let bytes = opened.len().map_err(failed)?;
-            let (meta, older) = if second.txn > first.txn { (second, first) } else { (first, second) };
-            Ok(Some(DataFile { meta, older, bytes }))
-        }
+    match DataFile::read(&*opened).map_err(failed)? {
+        Ok(found) => Ok(Some(found)),
         Err(BadMeta::Foreign) => {
             let reason = "it does not begin as an LMDB file does; put the file back from a backup".to_owned();
             Err(Error::Corrupt { file, offset: 0, oid: None, reason })
@@ -209,6 +228,10 @@ fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Err
         Err(BadMeta::Version(version)) => {
             let (found, expected) = (format!("LMDB's format {version}"), format!("format {VERSION}"));
             Err(Error::Incompatible { file, found, expected })
+        }
+        Err(BadMeta::Flags(flags)) => {
+            let reason = format!("the tree of all names has the flags {flags:#x}; put the file back from a backup");
+            Err(Error::Corrupt { file, offset: 0, oid: None, reason })
         }
         Err(BadMeta::Damaged(offset, reason)) => Err(Error::Corrupt { file, offset, oid: None, reason }),
     }

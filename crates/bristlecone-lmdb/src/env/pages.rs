@@ -43,7 +43,7 @@ pub(crate) type EachEntry<'a> = &'a mut dyn FnMut(&[u8], &[u8], u64);
 enum Tree {
     /// Lists of free pages, by the transaction that freed them.
     Free,
-    /// The heads of the named trees.
+    /// The heads of the named trees; in a map's file also entries.
     Main,
     Named,
 }
@@ -77,6 +77,8 @@ pub(crate) struct PageWalk<'f> {
     met: Vec<u64>,
     /// The trees that the main one names.
     named: Vec<(Vec<u8>, TreeHead)>,
+    /// Whether the main tree may have entries of its own.
+    has_entries: bool,
     faults: Vec<PageFault>,
 }
 
@@ -87,7 +89,8 @@ impl<'f> PageWalk<'f> {
         let page_bytes = meta.page_bytes as usize;
         let pages = file.len()? / u64::from(meta.page_bytes);
         let met = vec![0; pages.div_ceil(64) as usize];
-        Ok(Self { file, meta, page_bytes, pages, met, named: Vec::new(), faults: Vec::new() })
+        let (named, faults) = (Vec::new(), Vec::new());
+        Ok(Self { file, meta, page_bytes, pages, met, named, has_entries: false, faults })
     }
 
     /// Goes through all pages and returns the damaged ones. `each` is called for the entries of the tree `name` that are on
@@ -110,6 +113,18 @@ impl<'f> PageWalk<'f> {
         for (_, head) in std::mem::take(&mut self.named).into_iter().filter(|(found, _)| found == name) {
             self.named_tree(head, each.as_mut().map(|each| &mut **each as EachEntry<'_>))?;
         }
+        Ok(self.faults)
+    }
+
+    /// Goes through the pages of a map, which is the tree `name` or the main one, and those that list free pages.
+    pub(crate) fn run_map(mut self, name: Option<&[u8]>) -> io::Result<Vec<PageFault>> {
+        self.has_entries = true;
+        let [free, main] = self.meta.trees;
+        self.tree(main, Tree::Main, None)?;
+        for (_, head) in std::mem::take(&mut self.named).into_iter().filter(|(found, _)| Some(&**found) == name) {
+            self.named_tree(head, None)?;
+        }
+        self.tree(free, Tree::Free, None)?;
         Ok(self.faults)
     }
 
@@ -183,7 +198,11 @@ impl<'f> PageWalk<'f> {
                 open.push(OpenPage { number, level: at.level + 1, from, to: at.to.clone() });
                 continue;
             }
-            let wanted = tree != Tree::Named || each.is_some();
+            let wanted = match tree {
+                Tree::Free => true,
+                Tree::Main => node.flags & NODE_TREE != 0,
+                Tree::Named => each.is_some(),
+            };
             let (value, offset) = match self.value(number, page, &node, wanted)? {
                 Ok(found) => found,
                 Err(reason) => return Ok(Err(reason)),
@@ -197,6 +216,7 @@ impl<'f> PageWalk<'f> {
                 (Tree::Main, _) if node.flags & NODE_TREE != 0 && value.len() == TreeHead::BYTES => {
                     self.named.push((node.key.to_vec(), TreeHead::decode(&value)));
                 }
+                (Tree::Main, _) if self.has_entries && node.flags & NODE_TREE == 0 => {}
                 (Tree::Main, _) => return Ok(Err("an entry is not the head of a tree")),
                 (Tree::Named, Some(each)) => each(node.key, &value, offset),
                 (Tree::Named, None) => {}

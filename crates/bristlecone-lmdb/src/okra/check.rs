@@ -21,11 +21,13 @@ pub struct OkraCheck {
 impl OkraSnapshot<'_> {
     /// Makes the tree anew from the entries and compares each node with the stored one.
     ///
-    /// It reads every level once, and keeps nothing of them in memory.
+    /// It looks at every page first, without LMDB, which follows a damaged one out of the file. Then it reads every level once, and
+    /// keeps nothing of them in memory.
     ///
     /// # Errors
-    /// [`OkraError::Damaged`] names the first node that is not what the level below makes it; those of LMDB.
+    /// [`OkraError::Corrupt`] names the first page that cannot be right; [`OkraError::Damaged`] names the first node that is not what the level below makes it; those of LMDB.
     pub fn check(&self) -> Result<OkraCheck> {
+        self.txn.check_pages()?;
         let mut nodes = Vec::new();
         for level in 0..LEVEL_MAX {
             let mut check = LevelCheck {

@@ -79,6 +79,15 @@ pub enum OkraError {
     },
 
     // Damage.
+    /// A file of which a page cannot be right, or is missing.
+    Corrupt {
+        /// The file of the map.
+        file: String,
+        /// Where the page begins, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A node that is not what the entries make it.
     Damaged {
         /// The file of the map.
@@ -190,6 +199,9 @@ impl fmt::Display for OkraError {
             Self::Incompatible { file, found, expected } => {
                 write!(f, "{file}: there is {found}, and {expected} was expected")
             }
+            Self::Corrupt { file, offset, reason } => {
+                write!(f, "{file} is damaged at byte {offset}: {reason}")
+            }
             Self::Damaged { file, level, key, reason } => {
                 write!(f, "{file} is damaged at level {level}, {}: {reason}", Place(key.as_deref()))
             }
@@ -251,6 +263,7 @@ impl From<OkraError> for bristlecone::Error {
             OkraError::Exists { file } => Self::Exists { file },
             OkraError::NoMap { file } => Self::NoStore { file },
             OkraError::Incompatible { file, found, expected } => Self::Incompatible { file, found, expected },
+            OkraError::Corrupt { file, offset, reason } => Self::Corrupt { file, offset, oid: None, reason },
             OkraError::NoSpace { file } => Self::NoSpace { file },
             OkraError::Io { file, source } => Self::Io { file, source },
             OkraError::Unsorted { .. } => Self::backend("the bulk load", error),

@@ -22,6 +22,7 @@ use lmdb_master_sys as ffi;
 
 use super::{
     error::{OkraError, Result},
+    file::MapFile,
     node::METADATA_KEY,
 };
 
@@ -41,6 +42,7 @@ pub(super) struct Env {
     file: String,
     /// The path under which [`OPEN`] has it.
     key: PathBuf,
+    pages: MapFile,
     map_bytes: usize,
     /// Reading transactions that ended and kept their place in LMDB's table of readers.
     idle: Mutex<Vec<IdleReader>>,
@@ -76,12 +78,18 @@ impl Env {
         let failed = |source| OkraError::Io { file: file.clone(), source: Arc::new(source) };
         let mut key = fs::canonicalize(path).map_err(failed)?;
         let is_file = is_file && !(key.file_name() == Some(OsStr::new(DATA)) && key.pop());
+        let pages = if is_file {
+            let (folder, name) = (key.parent().unwrap_or(&key), key.file_name().unwrap_or_default());
+            MapFile::new(folder, name.to_string_lossy().into_owned(), file.clone(), options.database)
+        } else {
+            MapFile::new(&key, DATA.to_owned(), file.clone(), options.database)
+        };
         if !OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
             return Err(OkraError::AlreadyOpen { file });
         }
         // From here on dropping it closes what was opened.
         let mut env = match create_env() {
-            Ok(env) => Self { env, dbi: 0, file, key, map_bytes: options.map_bytes, idle: Mutex::new(Vec::new()) },
+            Ok(env) => Self { env, dbi: 0, file, key, pages, map_bytes: options.map_bytes, idle: Mutex::default() },
             Err(code) => {
                 OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 return Err(failure(&file, options.map_bytes, code));
@@ -92,6 +100,7 @@ impl Env {
     }
 
     fn start(&mut self, is_file: bool, options: &EnvOptions<'_>) -> Result<()> {
+        self.pages.check_before_open()?;
         let path = CString::new(self.key.as_os_str().as_encoded_bytes())
             .map_err(|_| OkraError::NoMap { file: self.file.clone() })?;
         let mut flags = ffi::MDB_NOTLS;
@@ -262,6 +271,13 @@ impl Txn<'_> {
             ffi::MDB_NOTFOUND => Ok(None),
             code => Err(failure(&self.env.file, self.env.map_bytes, code)),
         }
+    }
+
+    /// Checks every page of the map without LMDB.
+    pub(super) fn check_pages(&self) -> Result<()> {
+        // SAFETY: the transaction is live.
+        let number = unsafe { ffi::mdb_txn_id(self.txn.as_ptr()) };
+        self.env.pages.check_pages(number as u64, !self.read_only)
     }
 
     /// Returns the count of entries in the database, and that of its pages.

@@ -1,6 +1,7 @@
 //! Okra's map: roots, bytes, transactions, damage, sync.
 
 mod batches;
+mod damage;
 mod killed;
 mod model;
 mod opening;

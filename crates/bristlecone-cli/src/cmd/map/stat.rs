@@ -193,7 +193,7 @@ fn stat_okra(map: &OkraMap) -> Result<Fields> {
 fn check_okra(map: &OkraMap) -> Result<Option<String>> {
     match map.read()?.check() {
         Ok(_) => Ok(None),
-        Err(error @ OkraError::Damaged { .. }) => Ok(Some(error.to_string())),
+        Err(error @ (OkraError::Damaged { .. } | OkraError::Corrupt { .. })) => Ok(Some(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }
