@@ -170,10 +170,12 @@ impl OpenStore {
         state.position += 1;
         let refs = read_lock(&self.refs);
         for wanted in request.moves {
-            let before = match group.refs.insert(&wanted.name, wanted.resolved(base)) {
+            let after = wanted.resolved(base);
+            let before = match group.refs.insert(&wanted.name, after.clone()) {
                 Some(before) => before,
                 None => refs.by_name.get(&wanted.name).cloned(),
             };
+            state.sum_move(&wanted.name, before.as_ref(), after.as_ref());
             group.displaced.extend(before.map(|before| (state.position, before)));
         }
         Ok(base)

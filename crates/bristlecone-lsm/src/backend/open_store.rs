@@ -93,6 +93,14 @@ struct Found {
     indexed: u64,
 }
 
+/// The sum of all refs.
+#[derive(Default)]
+struct Sum {
+    found: u64,
+    /// What the last move left, if the version that wrote it kept one.
+    wanted: Option<u64>,
+}
+
 impl OpenStore {
     /// Makes a store in `dir` and opens it.
     pub(super) fn create(dir: &Path, format: FormatTag, options: LsmOptions) -> Result<Arc<Self>> {
@@ -252,12 +260,18 @@ impl OpenStore {
 
 impl Found {
     fn read(database: &Database) -> Result<Self> {
-        let (mut found, mut has_state) = (Self::default(), false);
+        let (mut found, mut has_state, mut sum) = (Self::default(), false, Sum::default());
         database.each_ref(|key, value| {
             match refs::decode(key, value) {
-                Some(Decoded::State(state)) => (found.refs.state, has_state) = (state, true),
+                Some(Decoded::State { state, has_sum }) => {
+                    (found.refs.state, has_state) = (state, true);
+                    sum.wanted = has_sum.then_some(state.refs_sum);
+                }
                 Some(Decoded::Indexed(end)) => found.indexed = end,
-                Some(Decoded::Ref(name, target)) => _ = found.refs.by_name.insert(name, target),
+                Some(Decoded::Ref(name, target)) => {
+                    sum.found = sum.found.wrapping_add(refs::checksum_of(value));
+                    found.refs.by_name.insert(name, target);
+                }
                 Some(Decoded::Unclean(_)) => {}
                 None => {
                     let key = bristlecone::escape(key);
@@ -269,6 +283,13 @@ impl Found {
         if !has_state && (found.indexed > 0 || !found.refs.by_name.is_empty()) {
             return Err(database.corrupt("the state of the store is missing"));
         }
+        if sum.wanted.is_some_and(|wanted| wanted != sum.found) {
+            let reason =
+                "the refs are not all of the last move: the journal is damaged, or files are of different times";
+            return Err(database.corrupt(reason));
+        }
+        // Written with the next change, also where an earlier version wrote none.
+        found.refs.state.refs_sum = sum.found;
         Ok(found)
     }
 }

@@ -28,12 +28,18 @@ pub(super) struct State {
     pub(super) end: u64,
     /// Bytes of all pages.
     pub(super) bytes: u64,
+    /// What all refs come to, one [`checksum_of`] added to the other.
+    pub(super) refs_sum: u64,
 }
 
 /// What a key and its value stand for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
-    State(State),
+    /// An earlier version wrote no sum of the refs.
+    State {
+        state: State,
+        has_sum: bool,
+    },
     /// Pages before this one are in the index.
     Indexed(u64),
     Ref(String, RefTarget),
@@ -56,7 +62,14 @@ fn check(key: &[u8], body: &[u8]) -> [u8; CHECK_BYTES] {
 
 impl State {
     pub(super) fn encode(&self) -> Vec<u8> {
-        sealed(STATE, &[self.position, self.end, self.bytes].map(u64::to_le_bytes).concat())
+        sealed(STATE, &[self.position, self.end, self.bytes, self.refs_sum].map(u64::to_le_bytes).concat())
+    }
+
+    /// Takes a move of a ref into the sum.
+    pub(super) fn sum_move(&mut self, name: &str, before: Option<&RefTarget>, after: Option<&RefTarget>) {
+        let key = ref_key(name);
+        let sum = |target: Option<&RefTarget>| target.map_or(0, |target| checksum_of(&encode_target(&key, target)));
+        self.refs_sum = self.refs_sum.wrapping_sub(sum(before)).wrapping_add(sum(after));
     }
 }
 
@@ -76,6 +89,11 @@ pub(super) fn encode_target(key: &[u8], target: &RefTarget) -> Vec<u8> {
         RefTarget::Object(at) => sealed(key, &[&[OBJECT], &at.at.0.to_le_bytes()[..], at.oid.as_bytes()].concat()),
         RefTarget::Symbolic(name) => sealed(key, &[&[SYMBOLIC], name.as_bytes()].concat()),
     }
+}
+
+/// Returns the checksum with which a value begins: over its key, too.
+pub(super) fn checksum_of(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(0, |check| u64::from_le_bytes(*check))
 }
 
 /// Returns the key that marks a page as unclean.
@@ -98,9 +116,15 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<Decoded> {
     }
     match (key, key.split_first()?) {
         (STATE, _) => {
-            let words: &[[u8; 8]; 3] = body.as_chunks().0.try_into().ok()?;
-            let [position, end, bytes] = words.map(u64::from_le_bytes);
-            Some(Decoded::State(State { position, end, bytes }))
+            let (words, []) = body.as_chunks() else { return None };
+            let (&[position, end, bytes], rest) = words.split_first_chunk()?;
+            let (refs_sum, has_sum) = match rest {
+                [] => ([0; 8], false),
+                [sum] => (*sum, true),
+                _ => return None,
+            };
+            let [position, end, bytes, refs_sum] = [position, end, bytes, refs_sum].map(u64::from_le_bytes);
+            Some(Decoded::State { state: State { position, end, bytes, refs_sum }, has_sum })
         }
         (INDEXED, _) => Some(Decoded::Indexed(u64::from_le_bytes(body.try_into().ok()?))),
         (_, (&UNCLEAN, page)) => Some(Decoded::Unclean(u64::from_be_bytes(page.try_into().ok()?))),
@@ -129,12 +153,17 @@ mod tests {
 
     #[test]
     fn everything_round_trips_and_every_flip_is_found() {
-        let state = State { position: 7, end: 99, bytes: 1 << 40 };
+        let state = State { position: 7, end: 99, bytes: 1 << 40, refs_sum: u64::MAX - 3 };
         let object = RefTarget::Object(ObjRef::new(Oid::from_array([3; 32]), Location(77)));
         let symbolic = RefTarget::Symbolic("main".to_owned());
         let (one, other, mark) = (ref_key("heads/a"), ref_key("HEAD"), unclean_key(5));
         let all = [
-            (STATE, state.encode(), Decoded::State(state)),
+            (STATE, state.encode(), Decoded::State { state, has_sum: true }),
+            (
+                STATE,
+                sealed(STATE, &[7, 99, 1 << 40].map(u64::to_le_bytes).concat()),
+                Decoded::State { state: State { refs_sum: 0, ..state }, has_sum: false },
+            ),
             (INDEXED, encode_indexed(12), Decoded::Indexed(12)),
             (&one, encode_target(&one, &object), Decoded::Ref("heads/a".to_owned(), object)),
             (&other, encode_target(&other, &symbolic), Decoded::Ref("HEAD".to_owned(), symbolic)),
@@ -152,5 +181,23 @@ mod tests {
             }
             assert_eq!(decode(b"rx", value), None, "the value of another key");
         }
+        for words in [0, 1, 2, 5] {
+            assert_eq!(decode(STATE, &sealed(STATE, &vec![0; 8 * words])), None);
+        }
+    }
+
+    #[test]
+    fn the_sum_follows_the_refs_whatever_way_they_came() {
+        let target = |byte| RefTarget::Object(ObjRef::new(Oid::from_array([byte; 32]), Location(u64::from(byte))));
+        let (one, two) = (target(1), target(2));
+        let mut state = State::default();
+        state.sum_move("a", None, Some(&one));
+        state.sum_move("b", None, Some(&one));
+        state.sum_move("a", Some(&one), Some(&two));
+        let row = |name: &str, target| checksum_of(&encode_target(&ref_key(name), target));
+        assert_eq!(state.refs_sum, row("a", &two).wrapping_add(row("b", &one)));
+        state.sum_move("b", Some(&one), None);
+        state.sum_move("a", Some(&two), None);
+        assert_eq!(state.refs_sum, 0);
     }
 }

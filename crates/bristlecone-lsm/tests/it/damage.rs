@@ -6,13 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bristlecone::{Backend as _, Durability, Error};
+use bristlecone::{Backend as _, Batch, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_lsm::{LsmBackend, LsmOptions};
 use bristlecone_testkit::{crash, generate::Rng};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     create,
-    history::{check, commit, head, litter, sweep},
+    history::{check, commit, head, litter, oid, sweep},
     tiny,
 };
 
@@ -180,4 +181,96 @@ fn counts_that_cannot_be_right_are_refused_before_memory_is_taken_for_them() {
         }
     }
     read_all(dir.path()).unwrap();
+}
+
+/// Moves a ref to an object with this number, which need not be there.
+fn move_to(backend: &LsmBackend, name: &str, number: u64) {
+    let to = Some(RefTarget::Object(oid(number).into()));
+    let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to };
+    backend.append(Batch::new(), &[wanted], Durability::Synced).unwrap();
+}
+
+fn is_at(backend: &LsmBackend, name: &str, number: u64) -> bool {
+    backend.get_ref(name).unwrap() == Some(RefTarget::Object(oid(number).into()))
+}
+
+/// The places of all bytes of a journal that its checksums leave out: each batch begins with 1, how many entries it has, and its place in
+/// the order of all batches. Here each has two entries, or one where the database makes a keyspace.
+fn batch_heads(journal: &[u8]) -> Vec<u64> {
+    let is_head = |at: &usize| {
+        let head = &journal[*at..*at + 13];
+        head[0] == 1
+            && (1..=3).contains(&head[1])
+            && head[2..5] == [0; 3]
+            && head[6..13] == [0; 7]
+            && journal[at + 13] == 2
+    };
+    let heads = (0..journal.len().saturating_sub(14)).filter(is_head);
+    heads.flat_map(|at| at as u64..at as u64 + 13).collect()
+}
+
+#[test]
+fn a_journal_that_is_damaged_in_the_middle_shows_no_older_refs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
+    let backend = create(&whole, LsmOptions::default().background(false));
+    for (name, number) in [("a", 1), ("a", 2), ("b", 3), ("b", 4), ("b", 5), ("b", 6)] {
+        move_to(&backend, name, number);
+    }
+    drop(backend);
+    let (path, used) = journal(&whole);
+    let name = path.strip_prefix(&whole).unwrap().to_owned();
+    let bytes = fs::read(&path).unwrap()[..used as usize].to_vec();
+    let heads = batch_heads(&bytes);
+    assert!(heads.len() >= 6 * 13, "{} bytes of heads", heads.len());
+    let mut places: Vec<u64> = (0..used).step_by(crash::step(41, 1) as usize).chain(heads).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut noticed = 0;
+    for (at, bit) in places.iter().flat_map(|&at| (0..8).map(move |bit| (at, bit))) {
+        let _ = fs::remove_dir_all(&broken);
+        copy(&whole, &broken);
+        let file = fs::File::options().write(true).open(broken.join(&name)).unwrap();
+        file.write_all_at(&[bytes[at as usize] ^ (1 << bit)], at).unwrap();
+        match LsmBackend::open(&broken, LsmOptions::default().background(false), false) {
+            Ok(backend) => assert!(is_at(&backend, "a", 2) && is_at(&backend, "b", 6), "bit {bit} of byte {at}"),
+            Err(Error::Corrupt { .. } | Error::Lost { .. } | Error::Incompatible { .. }) => noticed += 1,
+            Err(error) => panic!("bit {bit} of byte {at}: {error:?}"),
+        }
+    }
+    assert!(noticed > 100, "{noticed} flips were noticed");
+}
+
+#[test]
+fn a_store_without_a_sum_of_its_refs_opens_and_gets_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || LsmBackend::open(dir.path(), tiny(), false);
+    let state = |change: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let database = fjall::Database::builder(dir.path().join("lsm")).open().unwrap();
+        let refs = database.keyspace("refs", fjall::KeyspaceCreateOptions::default).unwrap();
+        let value = change(refs.get("s").unwrap().unwrap().to_vec());
+        refs.insert("s", &value).unwrap();
+        database.persist(fjall::PersistMode::SyncAll).unwrap();
+        value.len()
+    };
+    let backend = create(dir.path(), tiny());
+    move_to(&backend, "a", 1);
+    move_to(&backend, "b", 2);
+    drop(backend);
+    let sealed = |body: &[u8]| [&xxh3_64(&[b"s", body].concat()).to_le_bytes()[..], body].concat();
+    assert_eq!(state(&|value| value), 8 + 32);
+    // As an earlier version wrote it.
+    state(&|value| sealed(&value[8..32]));
+    let backend = open().unwrap();
+    assert!(is_at(&backend, "a", 1) && is_at(&backend, "b", 2));
+    drop(backend);
+    assert_eq!(state(&|value| value), 8 + 24, "opening writes nothing");
+    move_to(&open().unwrap(), "a", 3);
+    assert_eq!(state(&|value| value), 8 + 32);
+    assert!(is_at(&open().unwrap(), "a", 3));
+    state(&|mut value| {
+        value[32] ^= 1;
+        sealed(&value[8..])
+    });
+    assert!(matches!(open(), Err(Error::Corrupt { .. })));
 }
