@@ -187,6 +187,11 @@ impl Folder {
         }
     }
 
+    /// Fails if there is a store.
+    fn refuse_store(&self) -> Result<()> {
+        if self.has("store")? { Err(Error::Exists { file: self.storage.describe("") }) } else { Ok(()) }
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         match retry(|| self.storage.remove(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(name, error)),
@@ -272,10 +277,10 @@ impl OpenStore {
     pub(super) fn create(dir: &Path, format: FormatTag, options: &LmdbOptions) -> Result<Arc<Self>> {
         let folder = Folder::new(dir, options);
         retry(|| folder.storage.create_dir("")).map_err(|error| folder.failed("", error))?;
-        if folder.has("store")? {
-            return Err(Error::Exists { file: folder.storage.describe("") });
-        }
+        folder.refuse_store()?;
         let guard = folder.lock.take()?;
+        // Another process may have been faster.
+        folder.refuse_store()?;
         folder.make(&Header { backend: NAME, version: VERSION, format }, options)?;
         drop(guard);
         Self::open(dir, options, false)

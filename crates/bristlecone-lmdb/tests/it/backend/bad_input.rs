@@ -6,11 +6,15 @@ use std::{
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Oid, RefMove, RefTarget, engine::StoreLock, report,
-    storage::RealStorage,
+    Backend, Batch, Durability, Error, Expected, Oid, RefMove, RefTarget,
+    engine::StoreLock,
+    report,
+    storage::{RealStorage, Storage},
 };
 use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
 use bristlecone_testkit::generate::Rng;
@@ -52,6 +56,25 @@ fn a_store_is_made_once_and_found_where_it_is() {
     let again = LmdbBackend::create(&place, format_tag(), LmdbOptions::default());
     assert!(matches!(again, Err(Error::Exists { .. })), "{again:?}");
     assert_eq!(try_open(&place).unwrap().header().format, format_tag());
+}
+
+#[test]
+fn who_makes_a_store_a_moment_later_is_told_that_there_is_one() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    drop(create(other.path(), &LmdbOptions::default()));
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+    let guard = StoreLock::new(storage, "lock", 0).take().unwrap();
+    let place = dir.path().to_owned();
+    let slow = thread::spawn(move || LmdbBackend::create(&place, format_tag(), LmdbOptions::default()));
+    // It has seen that there is no store by then, and waits. If it has not yet, the test shows nothing, and does not fail.
+    thread::sleep(Duration::from_millis(100));
+    fs::create_dir(dir.path().join("lmdb")).unwrap();
+    for file in ["lmdb/data.mdb", "store"] {
+        fs::copy(other.path().join(file), dir.path().join(file)).unwrap();
+    }
+    drop(guard);
+    let told = slow.join().unwrap();
+    assert!(matches!(told, Err(Error::Exists { .. })), "{told:?}");
 }
 
 #[test]
