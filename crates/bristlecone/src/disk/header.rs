@@ -174,6 +174,34 @@ impl StoreHeader {
 
     /// Whether a segment that is there was written under this header.
     pub(super) fn fits_segments(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+        let mut fits = false;
+        self.each_segment(storage, false, &mut |segment| {
+            fits |= segment.head.is_some() || segment.bytes_before_cut(self.salt)?.is_some();
+            Ok(fits)
+        })?;
+        Ok(fits)
+    }
+
+    /// Makes segments whose files were cut as long as they were: nothing of what is there changes, and what is missing is told when
+    /// the log is followed.
+    pub(super) fn lengthen_segments(&self, storage: &Arc<dyn Storage>) -> Result<(), Error> {
+        self.each_segment(storage, true, &mut |segment| {
+            if let Some(bytes) = segment.bytes_before_cut(self.salt)? {
+                let file = segment.file()?;
+                file.set_len(bytes)?;
+                file.sync_data()?;
+            }
+            Ok(false)
+        })
+    }
+
+    /// Calls `each` with the segments of the log, until it returns that it has seen enough.
+    fn each_segment(
+        &self,
+        storage: &Arc<dyn Storage>,
+        writable: bool,
+        each: &mut dyn FnMut(&Segment) -> io::Result<bool>,
+    ) -> Result<(), Error> {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
@@ -184,12 +212,13 @@ impl StoreHeader {
                 bits: None,
                 handles: &Handles::default(),
             };
-            let opened = Segment::open(&access, number, false);
-            if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
-                return Ok(true);
+            let name = segment_name(number);
+            let opened = Segment::open(&access, number, writable).map_err(|error| failed(&name, error))?;
+            if opened.map_or(Ok(false), |segment| each(&segment)).map_err(|error| failed(&name, error))? {
+                break;
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Sees to it that the copy is there and right; returns whether it was not.

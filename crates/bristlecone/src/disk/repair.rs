@@ -76,6 +76,7 @@ impl DiskBackend {
         let store_lock = DiskLock::open(&storage, &options)?;
         {
             let _guard = store_lock.take()?;
+            header.lengthen_segments(&storage)?;
             repaired.copy_restored = header.keep_copy(&storage)?;
             if repaired.copy_restored {
                 storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))?;

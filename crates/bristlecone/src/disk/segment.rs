@@ -249,10 +249,15 @@ impl Segment {
 
     /// Returns the head that these first bytes are, and the refs, unless they are damaged.
     fn sound_head(&self, bytes: &[u8], salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
+        Ok(self.right_head(bytes, salt)?.filter(|(head, _)| head.bytes == self.bytes))
+    }
+
+    /// As [`Segment::sound_head`], of a file that may have another length than its head says.
+    fn right_head(&self, bytes: &[u8], salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
         let Some(head) = SegmentHead::read(bytes) else { return Ok(None) };
         let head_bytes = head.fixed_bytes();
         let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - head_bytes as u64;
-        if head.number != self.number || head.bytes != self.bytes || !fits || !head.follows() {
+        if head.number != self.number || !fits || !head.follows() {
             return Ok(None);
         }
         let rows = self.bytes_at(head_bytes as u64, head.ref_bytes)?;
@@ -260,6 +265,15 @@ impl Segment {
             return Ok(None);
         }
         Ok(HeadRefs::decode(&rows).map(|refs| (head, refs)))
+    }
+
+    /// Returns how long the file was, if it was cut behind a head that is right.
+    pub(super) fn bytes_before_cut(&self, salt: u64) -> io::Result<Option<u64>> {
+        if self.bytes < SEGMENT_HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let head = self.right_head(&self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?, salt)?;
+        Ok(head.map(|(head, _)| head.bytes).filter(|&bytes| bytes > self.bytes && bytes <= SEGMENT_BYTES_MAX))
     }
 
     /// Whether the power may have taken the head of the segment, where that is not sound: it may not have been synced, or never have
@@ -274,6 +288,18 @@ impl Segment {
     /// [`Error::Corrupt`].
     pub(super) fn head_error(&self, salt: u64) -> Error {
         let file = self.storage.describe(&self.name);
+        let damaged = |offset, reason: String| Error::Corrupt { file: file.clone(), offset, oid: None, reason };
+        match self.bytes_before_cut(salt) {
+            Err(error) => return Error::io(file, error),
+            Ok(Some(bytes)) => {
+                let reason = format!(
+                    "the file has {} of {bytes} bytes: it was cut; `cone repair` makes it as long as it was, with zeroes",
+                    self.bytes
+                );
+                return damaged(self.bytes, reason);
+            }
+            Ok(None) => {}
+        }
         match self.later_kind(salt) {
             Err(error) => Error::io(file, error),
             Ok(Some(kind)) => Error::Incompatible {
@@ -281,9 +307,7 @@ impl Segment {
                 found: format!("a segment of a later version, which begins with {kind}"),
                 expected: "one that this program knows".to_owned(),
             },
-            Ok(None) => {
-                Error::Corrupt { file, offset: 0, oid: None, reason: "the segment's head is damaged".to_owned() }
-            }
+            Ok(None) => damaged(0, "the segment's head is damaged".to_owned()),
         }
     }
 

@@ -310,3 +310,28 @@ fn a_loss_is_accepted_with_an_empty_segment_behind_it() {
     }
     assert!(accepted > 10, "{accepted}");
 }
+
+/// A file that was cut is no head that is damaged, and a repair makes it as long as it was; what was lost with the end is told then.
+#[test]
+fn a_segment_that_was_cut_is_made_as_long_as_it_was() {
+    let (whole, states) = store();
+    let name = last_segment(&whole);
+    let bytes = whole.stat(&name).unwrap().bytes;
+    for left in [bytes - 1, bytes - 100, bytes / 2, 600] {
+        let disk = whole.fork();
+        disk.cut_file(&name, left);
+        let error = open(&disk, false).unwrap_err();
+        assert!(matches!(&error, Error::Corrupt { file, offset, .. } if *file == name && *offset == left), "{error:?}");
+        assert!(error.to_string().contains(&format!("the file has {left} of {bytes} bytes")), "{error}");
+        let repair = |accept_end| DiskBackend::repair(Arc::new(disk.clone()), tiny(), accept_end);
+        let repaired = repair(false);
+        assert_eq!(disk.stat(&name).unwrap().bytes, bytes);
+        if repaired.is_err() {
+            assert!(left < bytes - 1, "only zeroes were lost");
+            repair(true).unwrap();
+        }
+        let refs = open(&disk, false).unwrap().list_refs("").unwrap();
+        assert!(states.contains(&refs), "{left} bytes of {name}");
+        assert!(left < bytes - 1 || refs == *states.last().unwrap());
+    }
+}
