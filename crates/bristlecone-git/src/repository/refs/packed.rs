@@ -67,7 +67,8 @@ impl PackedRefs {
     fn parse(bytes: &[u8], algorithm: Algorithm) -> Result<Self, (usize, &'static str)> {
         let digits = algorithm.oid_bytes() * 2;
         let mut refs = Self::default();
-        let mut last: Option<String> = None;
+        // The name of the ref before; `Some(None)` for one whose name is no text.
+        let mut last: Option<Option<String>> = None;
         let mut at = 0;
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             let wrong = |reason| (at, reason);
@@ -77,7 +78,7 @@ impl PackedRefs {
             } else if let Some(hex) = text.strip_prefix(b"^") {
                 let peeled = parse_hex(hex).filter(|_| hex.len() == digits).ok_or(wrong("a tag leads to no id"))?;
                 let name = last.take().ok_or(wrong("what a tag leads to stands behind no ref"))?;
-                if let Some(found) = refs.by_name.get_mut(&name) {
+                if let Some(found) = name.and_then(|name| refs.by_name.get_mut(&name)) {
                     found.peeled = Some(peeled);
                 }
             } else if !text.starts_with(b"#") {
@@ -85,10 +86,11 @@ impl PackedRefs {
                 let oid = parse_hex(hex).ok_or(wrong("a line begins with no id"))?;
                 let name = rest.strip_prefix(b" ").ok_or(wrong("no space follows an id"))?;
                 // A name that is no text cannot be asked for here; the line stays as it is when others change.
-                last = str::from_utf8(name).ok().map(str::to_owned);
-                if let Some(name) = &last {
+                let name = str::from_utf8(name).ok().map(str::to_owned);
+                if let Some(name) = &name {
                     refs.by_name.insert(name.clone(), PackedRef { oid, peeled: None });
                 }
+                last = Some(name);
             }
             at += line.len();
         }
@@ -160,8 +162,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_whose_name_is_no_text_is_left_out_with_what_it_leads_to() {
+        let tag = format!("{ONE} refs/tags/t\n^{TWO}\n");
+        let others =
+            [format!("{HEADER}{ONE} refs/heads/a\n{ONE} refs/tags/caf").as_bytes(), format!("\n^{TWO}\n").as_bytes()]
+                .join(&0xe9);
+        let text = [&others, tag.as_bytes()].concat();
+        let refs = PackedRefs::parse(&text, Algorithm::Sha1).unwrap();
+        assert_eq!(refs.by_name.keys().collect::<Vec<_>>(), ["refs/heads/a", "refs/tags/t"]);
+        assert_eq!(refs.by_name["refs/heads/a"].peeled, None);
+        assert_eq!(refs.by_name["refs/tags/t"].peeled, Some(TWO.parse().unwrap()));
+        assert_eq!(without(&text, "refs/tags/t").unwrap(), others);
+    }
+
+    #[test]
     fn damage_is_told() {
-        for text in ["x\n", &format!("{ONE} refs/heads/a"), &format!("^{ONE}\n"), &format!("{ONE}\trefs/heads/a\n")] {
+        let twice = format!("{ONE} refs/tags/t\n^{TWO}\n^{TWO}\n");
+        for text in
+            ["x\n", &format!("{ONE} refs/heads/a"), &format!("^{ONE}\n"), &format!("{ONE}\trefs/heads/a\n"), &twice]
+        {
             assert!(PackedRefs::parse(text.as_bytes(), Algorithm::Sha1).is_err(), "{text:?}");
         }
     }
