@@ -11,6 +11,7 @@ mod locks;
 mod logs;
 mod odb;
 mod pack;
+mod packed_refs;
 mod processes;
 mod repack;
 mod seam;

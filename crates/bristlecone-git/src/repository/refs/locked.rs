@@ -224,16 +224,17 @@ impl LockedRef<'_> {
     /// Removes the ref with its reflog and releases it.
     pub(crate) fn remove(mut self, synced: bool) -> Result<()> {
         let refs = self.refs;
-        if self.lock.is_some() {
-            packed::remove(&refs.files, self.rules.wait, &self.name)?;
+        let git = self.lock.is_some();
+        let packed = if git { Some(packed::remove(&refs.files, self.rules.wait, &self.name)?) } else { None };
+        if git {
             reflog::remove(&refs.files, &refs.log_path(&self.name))?;
         }
         if matches!(self.slot.loose, Loose::Value | Loose::Broken(_)) {
             refs.files.remove(&self.path)?;
         }
+        packed.map_or(Ok(()), RefLock::release)?;
         let path = std::mem::take(&mut self.path);
         refs.note_unsynced(&path, None);
-        let git = self.lock.is_some();
         self.release()?;
         if synced {
             refs.sync_names(&path, false)?;

@@ -100,13 +100,11 @@ impl PackedRefs {
 
 /// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would
 /// be an old value of a ref that was removed.
-pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<()> {
-    let Some(bytes) = files.read(PACKED_REFS)? else { return Ok(()) };
-    if without(&bytes, name).is_none() {
-        return Ok(());
-    }
+///
+/// Returns the lock of the file, which the caller holds until the ref has no file of its own any more, as Git does it: a
+/// Git that packs refs holds this lock alone while it reads their files, and would bring the ref back.
+pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<RefLock> {
     let lock = RefLock::take(files, PACKED_REFS, wait)?;
-    // Another process may have changed the file before the lock was ours.
     if let Some(bytes) = files.read(PACKED_REFS)?
         && let Some(rest) = without(&bytes, name)
     {
@@ -117,7 +115,7 @@ pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<()> {
         files.rename(&new, PACKED_REFS)?;
         files.sync_dir("")?;
     }
-    lock.release()
+    Ok(lock)
 }
 
 /// Returns the bytes of the file without a ref; `None` if it is not there.
