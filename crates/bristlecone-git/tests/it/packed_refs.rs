@@ -1,6 +1,7 @@
 //! Refs that are removed while others pack refs, and what a killed or failed removal leaves to other programs.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -13,16 +14,19 @@ use bristlecone::{
     storage::Storage,
 };
 use bristlecone_git::{
-    backend::GitOptions,
+    backend::{GitBackend, GitOptions},
     layout::Layout,
 };
+use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
-    sim::{Hooked, SimStorage},
+    git::Git as RealGit,
+    sim::{Fault, Hooked, SimStorage, Times},
 };
 
 use crate::{
     backend::{info, open},
+    sim::write,
     sims::SimGit,
 };
 
@@ -74,4 +78,82 @@ fn the_lock_of_packed_refs_is_held_until_the_file_of_a_removed_ref_is_gone() {
     commit(&repo, "side");
     remove(&repo, "side").unwrap();
     assert!(seen.load(Relaxed) && sim.contents("packed-refs.lock").is_none());
+}
+
+/// Git makes this file with a name that must be free.
+#[test]
+fn a_removal_that_fails_leaves_no_new_bytes_of_packed_refs() {
+    let mut failed = 0;
+    for call in 1.. {
+        let sim = SimStorage::new();
+        let made = repo(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+        commit(&made, "side");
+        let head = made.branch("side").unwrap().head().unwrap().unwrap();
+        write(&sim, "packed-refs", format!("{} refs/heads/side\n", head.oid()).as_bytes());
+        let before = sim.calls();
+        sim.fail_at(before + call, Fault::NoSpace, Times::Once);
+        let done = remove(&made, "side");
+        let reached = sim.calls() >= before + call;
+        sim.heal();
+        for name in ["packed-refs.new", "packed-refs.lock"] {
+            assert!(sim.contents(name).is_none(), "{name} stays after call {call} failed");
+        }
+        if !reached {
+            done.unwrap();
+            break;
+        }
+        failed += usize::from(done.is_err());
+    }
+    assert!(failed >= 3, "{failed}");
+}
+
+/// Puts what a process of ours leaves that is killed while it removes a packed ref, and what one leaves that is killed
+/// while it moves the branch that is checked out.
+fn leave(dir: &Path, words: &str) {
+    for name in ["packed-refs.lock", "HEAD.lock", "worktrees/tree/HEAD.lock"] {
+        std::fs::write(dir.join(name), words).unwrap();
+    }
+    std::fs::write(dir.join("packed-refs.new"), "# pack-refs with:").unwrap();
+}
+
+#[needs(git)]
+#[test]
+fn locks_that_a_killed_process_left_are_gone_after_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = RealGit::init(dir.path().join("main"), &[]);
+    git.commit_all("first");
+    git.run(&["worktree", "add", "-q", "../tree"]);
+    let (_backend, repo) = open(git.dir(), GitOptions::default());
+    commit(&repo, "side");
+    let common = git.dir().join(".git");
+    leave(&common, "bristlecone 1\n");
+    assert!(!git.attempt(&["pack-refs", "--all"]).0, "Git waits for nobody's lock");
+    let (_backend, repo) = open(git.dir(), GitOptions::default());
+    commit(&repo, "other");
+    git.run(&["pack-refs", "--all"]);
+    git.run(&["branch", "-D", "side"]);
+    git.run(&["symbolic-ref", "HEAD", "refs/heads/other"]);
+    git.run(&["-C", "../tree", "checkout", "-q", "--detach"]);
+    // New bytes alone, as a power cut may leave them.
+    std::fs::write(common.join("packed-refs.new"), "").unwrap();
+    drop(open(git.dir(), GitOptions::default()));
+    assert!(!common.join("packed-refs.lock").exists());
+    git.run(&["pack-refs", "--all"]);
+}
+
+#[test]
+fn the_locks_of_other_programs_stay_with_what_they_lock() {
+    let sim = SimStorage::new();
+    drop(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    commit(&repo(SimGit::default().open(Arc::new(sim.clone())).unwrap()), "side");
+    let names = ["packed-refs.lock", "packed-refs.new", "HEAD.lock", "worktrees/tree/HEAD.lock"];
+    names.iter().for_each(|name| write(&sim, name, b""));
+    let options = SimGit::default().options().boot(Some("the same".to_owned()));
+    for _ in 0..2 {
+        drop(GitBackend::open(Arc::new(sim.clone()), options.clone()).unwrap());
+    }
+    for name in names {
+        assert!(sim.contents(name).is_some(), "{name}");
+    }
+    assert!(sim.list("").unwrap().iter().any(|name| name == "bristlecone"));
 }

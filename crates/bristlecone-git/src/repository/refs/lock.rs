@@ -191,8 +191,7 @@ impl Waiting {
     /// Removes a lock that a process of ours left, or waits a little.
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
         let ReadOutcome::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
-        // Where another machine may not have seen that the store's lock is ours, its locks look like these too.
-        if bytes.starts_with(OURS) && (files.reach() != Reach::Unknown || files.is_older(name, DAY)?) {
+        if is_left(files, name, &bytes)? {
             return files.remove(name).map(drop);
         }
         let waited = self.began.elapsed();
@@ -206,6 +205,22 @@ impl Waiting {
         thread::sleep(self.pause.min(left));
         self.pause = (self.pause * 2).min(Duration::from_millis(10));
         Ok(())
+    }
+}
+
+/// Whether a lock file that begins with these bytes was left by a killed process of ours. The lock of the store must be
+/// held.
+fn is_left(files: &Files, name: &str, bytes: &[u8]) -> Result<bool> {
+    // Where another machine may not have seen that the store's lock is ours, its locks look like these too.
+    Ok(bytes.starts_with(OURS) && (files.reach() != Reach::Unknown || files.is_older(name, DAY)?))
+}
+
+/// Removes the lock of `path` if a killed process of ours left it. The lock of the store must be held.
+pub(super) fn remove_left(files: &Files, path: &str) -> Result<()> {
+    let name = format!("{path}.lock");
+    match files.read_up_to(&name, HEAD_BYTES)? {
+        ReadOutcome::Bytes(bytes) if is_left(files, &name, &bytes)? => files.remove(&name).map(drop),
+        _ => Ok(()),
     }
 }
 

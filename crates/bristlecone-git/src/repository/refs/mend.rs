@@ -6,7 +6,7 @@ use super::{Refs, lock::RefLock, locked::MoveRules, reflog};
 use crate::repository::files::{folder, passing_name};
 
 /// Where worktrees have their folders.
-const WORKTREES: &str = "worktrees";
+pub(super) const WORKTREES: &str = "worktrees";
 
 impl Refs {
     /// Takes those lines out of the reflogs of these refs, and of every working tree's HEAD, that lead to objects which

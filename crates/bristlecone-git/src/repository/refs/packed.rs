@@ -5,16 +5,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bristlecone::{Oid, Result, core::git::Algorithm, storage::Stat};
+use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Stat};
 
 use super::{
-    lock::{LockWait, RefLock},
+    lock::{self, LockWait, RefLock},
     value::parse_hex,
 };
 use crate::repository::{error, files::Files};
 
 /// The name of the file.
 pub(crate) const PACKED_REFS: &str = "packed-refs";
+/// Where its new bytes are until they take its name, here as in Git: whoever writes them holds the lock of the file.
+const NEW: &str = "packed-refs.new";
 /// What the file begins with when it is written here: ids of tags come with what they lead to, and names are in order.
 const HEADER: &str = "# pack-refs with: peeled fully-peeled sorted \n";
 
@@ -108,14 +110,40 @@ pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<RefLoc
     if let Some(bytes) = files.read(PACKED_REFS)?
         && let Some(rest) = without(&bytes, name)
     {
-        // Git keeps the new bytes in this file too; here the lock keeps what says that it is ours.
-        let new = format!("{PACKED_REFS}.new");
-        let file = files.write(&new, &rest)?;
-        files.sync_open(&new, &*file)?;
-        files.rename(&new, PACKED_REFS)?;
-        files.sync_dir("")?;
+        replace(files, &rest)?;
     }
     Ok(lock)
+}
+
+/// Replaces the bytes of the file, durably. Its lock must be held.
+fn replace(files: &Files, bytes: &[u8]) -> Result<()> {
+    let renamed = files
+        .write(NEW, bytes)
+        .and_then(|file| files.sync_open(NEW, &*file))
+        .and_then(|()| files.rename(NEW, PACKED_REFS));
+    if renamed.is_err() {
+        // A Git that finds the file writes no refs. What stays is removed by a later opening.
+        let _ = files.remove(NEW);
+    }
+    renamed?;
+    files.sync_dir("").map(drop)
+}
+
+/// Removes what a process of ours left that was killed while it changed the file. The lock of the store must be held.
+///
+/// New bytes that wait while no process holds the lock of the file are nobody's.
+pub(crate) fn sweep(files: &Files) -> Result<()> {
+    if files.stat(NEW)?.is_none() {
+        return lock::remove_left(files, PACKED_REFS);
+    }
+    match RefLock::take(files, PACKED_REFS, LockWait { held_ms: 0 }) {
+        Ok(lock) => {
+            files.remove(NEW)?;
+            lock.release()
+        }
+        Err(Error::Locked { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the bytes of the file without a ref; `None` if it is not there.

@@ -8,6 +8,8 @@ use bristlecone::{Error, Result, storage::Reach};
 use super::{
     Refs, lock,
     locked::{STAGED, STAGED_MAX},
+    mend::WORKTREES,
+    packed,
 };
 use crate::repository::{
     files::{DAY, below, is_absent, passing_name},
@@ -46,7 +48,8 @@ impl Refs {
         some.iter().try_for_each(|name| self.files.remove(name).map(drop))
     }
 
-    /// Removes the files that processes left when they ended.
+    /// Removes the files that processes left when they ended, also the locks of `packed-refs` and of each `HEAD`: any Git
+    /// needs those, and no move of ours may need them for long. The lock of the store must be held.
     pub(crate) fn sweep(&self) -> Result<()> {
         // Other machines have clocks of their own.
         let old = if self.files.reach() == Reach::Local { STAGED_MAX } else { DAY };
@@ -57,7 +60,9 @@ impl Refs {
                 self.files.remove(&name)?;
             }
         }
-        Ok(())
+        packed::sweep(&self.files)?;
+        let trees = self.files.list(WORKTREES)?.into_iter().map(|tree| format!("{WORKTREES}/{tree}/HEAD"));
+        trees.chain(["HEAD".to_owned()]).try_for_each(|head| lock::remove_left(&self.files, &head))
     }
 
     pub(super) fn trash(&self) -> MutexGuard<'_, Vec<String>> {
