@@ -41,6 +41,7 @@ mod journal;
 mod keep;
 mod maintenance;
 mod move_ref;
+mod multi_pack_index;
 mod objects;
 mod open_repository;
 mod options;

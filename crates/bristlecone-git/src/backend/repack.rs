@@ -18,7 +18,9 @@ use bristlecone::{Error, Result};
 
 use super::{
     journal::{JournalLine, Value},
-    keep, objects,
+    keep,
+    multi_pack_index::ListedPacks,
+    objects,
     open_repository::{OpenRepository, REPACK, Writer},
     pack_files::PACKS,
 };
@@ -33,6 +35,8 @@ const CLASS_PACKS: usize = 8;
 const PACKS_MAX: u64 = 1000;
 /// The pause between two packs that are removed, if a thread waits to append.
 const PAUSE: Duration = Duration::from_micros(50);
+/// Packs that are removed between two looks at what Git's indexes over several packs list.
+const LISTED_EVERY: usize = 8;
 /// With one of these beside it a pack stays as it is.
 const STAYS: [&str; 4] = ["keep", "promisor", "bitmap", "mtimes"];
 
@@ -107,12 +111,13 @@ impl OpenRepository {
     /// Returns the packs that may be repacked, the oldest first.
     fn small_packs(&self) -> Result<Vec<Small>> {
         let names: BTreeSet<String> = self.files.list(PACKS)?.into_iter().collect();
-        let listed_ns = self.files.stat(&format!("{PACKS}/multi-pack-index"))?.map(|stat| stat.modified_ns);
+        let mut listed = ListedPacks::default();
+        listed.refresh(&self.files)?;
         let unsynced = self.locked(|writer| Ok(packs_of(&writer.journal.now().lines)))?;
         let mut packs = Vec::new();
         for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
             let stays = STAYS.iter().any(|ending| names.contains(&format!("{name}.{ending}")));
-            if stays || unsynced.contains(name) || !names.contains(&format!("{name}.pack")) {
+            if stays || listed.may_have(name) || unsynced.contains(name) || !names.contains(&format!("{name}.pack")) {
                 continue;
             }
             let (Some(pack), Some(index)) =
@@ -120,9 +125,6 @@ impl OpenRepository {
             else {
                 continue;
             };
-            if listed_ns.is_some_and(|listed| pack.modified_ns <= listed) {
-                continue;
-            }
             // 1024: the fan-out. An id, a checksum and an offset each.
             let objects = index.bytes.saturating_sub(1024) / (self.options.algorithm.oid_bytes() as u64 + 8);
             let class = class(objects, OBJECTS_MAX).max(class(pack.bytes, BYTES_MAX));
@@ -135,7 +137,7 @@ impl OpenRepository {
     /// Repacks packs that are durable, and removes them.
     fn repack_packs(&self, names: Vec<String>) -> Result<()> {
         let Some(new) = self.write_repacked(&names)? else { return Ok(()) };
-        self.replace(&names, &new)
+        self.replace(&names, &new).map(drop)
     }
 
     /// Repacks the packs that are not durable, if there are at least `packs_min`, and takes them out of the journal.
@@ -160,8 +162,11 @@ impl OpenRepository {
         }
         let Some(new) = self.write_repacked(&packs)? else { return Ok(()) };
         // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
-        self.replace(&packs, &new)?;
+        let replaced = self.replace(&packs, &new)?;
         self.locked(|writer| {
+            if !replaced {
+                return self.make_durable(writer);
+            }
             if writer.journal.now().number == number {
                 self.shorten_journal(writer, lines.len(), &packs)?;
                 self.open_files.forget_packs(&packs);
@@ -203,12 +208,21 @@ impl OpenRepository {
         Ok(Some(repacked.name))
     }
 
-    /// Removes packs that another one replaced, one by one: an append meanwhile waits for one removal at most.
-    fn replace(&self, names: &[String], new: &str) -> Result<()> {
-        for name in names.iter().filter(|name| *name != new) {
+    /// Removes packs that another one replaced, one by one: an append meanwhile waits for one removal at most. Returns
+    /// whether it removed all of them.
+    fn replace(&self, names: &[String], new: &str) -> Result<bool> {
+        let (mut listed, mut all) = (ListedPacks::default(), true);
+        for (index, name) in names.iter().filter(|name| *name != new).enumerate() {
             self.locked(|_| {
+                // A Git may have listed them since this began.
+                if index % LISTED_EVERY == 0 {
+                    listed.refresh(&self.files)?;
+                }
                 // A process protects it since, or the user does.
-                if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)? {
+                let kept =
+                    self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)?;
+                if kept || listed.may_have(name) {
+                    all = false;
                     return Ok(());
                 }
                 self.odb.forget_pack(name);
@@ -223,7 +237,7 @@ impl OpenRepository {
         for _ in 0..self.refs.trash_len() {
             self.refs.empty_trash(1)?;
         }
-        Ok(())
+        Ok(all)
     }
 }
 

@@ -9,6 +9,7 @@ mod damage;
 mod layout;
 mod locks;
 mod logs;
+mod multi_pack_index;
 mod odb;
 mod pack;
 mod packed_refs;
