@@ -84,6 +84,7 @@ where
                 tips: job.tips,
                 shallow: job.shallow,
                 skip,
+                verify,
                 meters,
                 walk: (job.walker)(sender, meters),
                 chains: HashMap::new(),

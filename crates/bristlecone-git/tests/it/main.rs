@@ -6,6 +6,7 @@ mod conformance;
 mod containers;
 mod crash;
 mod damage;
+mod history;
 mod layout;
 mod locks;
 mod logs;

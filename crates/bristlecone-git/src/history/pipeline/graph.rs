@@ -2,7 +2,7 @@
 //! of bytes of each, so that a million commits fit. It keeps their own bytes as long as they take little memory; others
 //! are read again when their turn comes.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use bristlecone::{Kind, Oid};
 
@@ -49,7 +49,7 @@ pub(crate) struct Graph {
     ranges: Vec<(u32, u32)>,
     width: usize,
     queue: BinaryHeap<(i64, std::cmp::Reverse<u32>)>,
-    waiting: std::collections::HashMap<u32, Vec<Oid>>,
+    waiting: HashMap<u32, Vec<Oid>>,
     missing: Vec<(u32, Missing)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct GraphBounds<'a> {
     /// Whether the destination has a commit; called once for each.
     pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
     /// Commits whose parents were never fetched.
-    pub(crate) shallow: &'a std::collections::HashSet<Oid>,
+    pub(crate) shallow: &'a HashSet<Oid>,
     /// Called with the number of commits that were found.
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
@@ -78,7 +78,7 @@ impl Graph {
             ranges: Vec::new(),
             width,
             queue: BinaryHeap::new(),
-            waiting: std::collections::HashMap::new(),
+            waiting: HashMap::new(),
             missing: Vec::new(),
         }
     }
@@ -222,11 +222,13 @@ impl Graph {
         read_as(objects, &self.ids.oid(number)?, Kind::Commit, out)
     }
 
-    /// Returns the commits that the destination does not have, newest first, and each after its children.
+    /// Returns the commits that the destination does not have, newest first, and each after its children. Commits whose
+    /// parents lead back to them are left out, with all that only they lead to.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut children = vec![0u32; self.states.len()];
         let index = |number: u32| (number - self.first) as usize;
-        for parent in self.list.iter().map(|parent| parent & !LAST).filter(|&parent| parent >= self.first) {
+        let all = || self.first..self.first + self.states.len() as u32;
+        for parent in all().flat_map(|number| self.parents(number)).filter(|&parent| parent >= self.first) {
             children[index(parent)] += 1;
         }
         let mut ready: BinaryHeap<(i64, std::cmp::Reverse<u32>)> = (0..self.states.len())
@@ -247,5 +249,30 @@ impl Graph {
             }
         }
         order
+    }
+
+    /// Returns the commits that an order leaves out.
+    pub(crate) fn left_out(&self, order: &[u32]) -> Vec<u32> {
+        let mut left = vec![true; self.states.len()];
+        order.iter().for_each(|&number| left[(number - self.first) as usize] = false);
+        let numbers = (self.first..).zip(left).filter(|&(_, left)| left).map(|(number, _)| number);
+        numbers.filter(|&number| self.state(number) != CommitState::Existing).collect()
+    }
+
+    /// Returns one of these commits whose parents lead back to it. They are those that an order left out.
+    pub(crate) fn cyclic(&self, left: &[u32]) -> Option<u32> {
+        let child: HashMap<u32, u32> =
+            left.iter().flat_map(|&number| self.parents(number).map(move |parent| (parent, number))).collect();
+        let (mut at, mut seen) = (*left.first()?, HashSet::new());
+        while seen.insert(at) {
+            at = *child.get(&at)?;
+        }
+        Some(at)
+    }
+
+    /// Takes a commit for missing: it leads nowhere from now on.
+    pub(crate) fn set_missing(&mut self, number: u32) {
+        let index = (number - self.first) as usize;
+        (self.states[index], self.starts[index]) = (CommitState::Missing, NONE);
     }
 }

@@ -11,16 +11,19 @@ use bristlecone::{
     core::git::{self, Algorithm},
 };
 
-use crate::history::{
-    error::{Missing, Origin, TransferError},
-    ids::Ids,
-    objects::{Objects, read_any, read_as, tag_target},
-    pipeline::{
-        channel::{Message, NO_NUMBER, Named},
-        contract::{Existing, Meters, OutgoingCommit, Stopped, Walker},
-        graph::{CommitState, Graph, GraphBounds},
+use crate::{
+    history::{
+        error::{Missing, Origin, TransferError},
+        ids::Ids,
+        objects::{Objects, read_any, read_as, tag_target},
+        pipeline::{
+            channel::{Message, NO_NUMBER, Named},
+            contract::{Existing, Meters, OutgoingCommit, Stopped, Walker},
+            graph::{CommitState, Graph, GraphBounds},
+        },
+        table::Scratch,
     },
-    table::Scratch,
+    repository::hash::check_id,
 };
 
 /// How many tags may name each other in a row.
@@ -34,6 +37,8 @@ pub(crate) struct ReadThread<'a, O, W> {
     pub(crate) tips: &'a [(String, Oid)],
     pub(crate) shallow: &'a HashSet<Oid>,
     pub(crate) skip: bool,
+    /// Whether ids are those of the bytes.
+    pub(crate) verify: bool,
     pub(crate) meters: &'a Meters,
     pub(crate) walk: W,
     /// What tags lead to in the end, and the tags on the way, outermost first.
@@ -58,7 +63,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
     pub(crate) fn run(mut self, ids: Ids, scratch: &Scratch) -> Result<Vec<(Named, Oid)>, Stopped> {
         let mut graph = Graph::new(ids, self.algorithm.oid_bytes(), scratch);
         let chains = self.find(&mut graph)?;
-        let order = graph.order();
+        let order = self.order(&mut graph)?;
         self.meters.commits_total.store(order.len() as u64, Relaxed);
         let mut trees = vec![NO_NUMBER; order.len()];
         for (place, &number) in order.iter().enumerate() {
@@ -118,6 +123,45 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             self.walk.sender().send(Message::CommitMissing { number, missing })?;
         }
         Ok(chains)
+    }
+
+    /// Returns the commits to send, each after its children. What is wrong with the bytes of a commit shows here where
+    /// they name the commit itself as a parent, or one that it is an ancestor of: no order has such a commit.
+    fn order(&mut self, graph: &mut Graph) -> Result<Vec<u32>, Stopped> {
+        loop {
+            let order = graph.order();
+            let left = graph.left_out(&order);
+            if left.is_empty() {
+                return Ok(order);
+            }
+            for (number, damage) in self.damaged(graph, &left)? {
+                let (oid, damage) = (graph.ids.oid(number)?, Some(damage));
+                let missing = Missing { kind: Kind::Commit, oid, damage, from: Origin::History };
+                if !self.skip {
+                    return Err(TransferError::Missing(Box::new(missing)).into());
+                }
+                graph.set_missing(number);
+                self.walk.sender().send(Message::CommitMissing { number, missing })?;
+            }
+        }
+    }
+
+    /// Returns at least one of the commits that an order left out, and what is wrong with each.
+    fn damaged(&self, graph: &Graph, left: &[u32]) -> Result<Vec<(u32, String)>, Stopped> {
+        let (mut damaged, mut raw) = (Vec::new(), Vec::new());
+        for &number in left.iter().filter(|_| self.verify) {
+            let oid = graph.ids.oid(number)?;
+            if graph.bytes(self.objects, number, &mut raw)?.is_ok()
+                && let Err(damage) = check_id(self.algorithm, &oid, Kind::Commit, &raw)
+            {
+                damaged.push((number, damage));
+            }
+        }
+        if damaged.is_empty() {
+            let number = graph.cyclic(left).unwrap_or(left[0]);
+            damaged.push((number, "its parents lead back to it".to_owned()));
+        }
+        Ok(damaged)
     }
 
     /// Follows tags to what they name in the end.
