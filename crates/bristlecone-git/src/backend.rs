@@ -39,6 +39,7 @@ mod cache;
 mod durable;
 mod journal;
 mod keep;
+mod kept;
 mod maintenance;
 mod move_ref;
 mod multi_pack_index;
@@ -162,9 +163,8 @@ impl GitBackend {
             repository.repack_some();
         }
         // What no ref led to until now has no protection any more, as in any Git.
-        for keep in std::mem::take(&mut lock(&repository.writer).kept) {
-            repository.keeps.release(keep)?;
-        }
+        let kept = lock(&repository.writer).kept.take();
+        repository.end_kept(kept)?;
         repository.keeps.close();
         if !repository.options.read_only {
             repository.refs.empty_trash(usize::MAX)?;

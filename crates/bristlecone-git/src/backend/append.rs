@@ -4,7 +4,7 @@
 //! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again
 //! with the ref's own lock held, since a Git may have been faster.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering::*};
+use std::{cell::Cell, collections::BTreeMap, sync::atomic::Ordering::*, time::Instant};
 
 use bristlecone::{
     Batch, Durability, Error, Expected, Kind, Oid, RefTarget, Result,
@@ -13,6 +13,7 @@ use bristlecone::{
 
 use super::{
     append_group::{Append, CallerAppends, Moves, Request},
+    keep::Keep,
     objects::{self, Written},
     open_repository::{FLUSH, OpenRepository},
     pack_files,
@@ -115,7 +116,7 @@ impl OpenRepository {
             Ok(())
         });
         drop(staged);
-        self.settle(requests, &moves, written, result.is_ok())?;
+        self.settle(requests, written, result.is_ok())?;
         result?;
         self.counters.batches.fetch_add(batches.len() as u64, Relaxed);
         match durability {
@@ -184,7 +185,12 @@ impl OpenRepository {
     ///
     /// What comes `with` them is made durable as they are.
     fn write_objects(&self, batches: &[&Batch], with: Option<Vec<Unsynced>>) -> Result<Written> {
-        let known = |oid: &Oid| self.recent.contains(oid);
+        let relied = Cell::new(false);
+        let known = |oid: &Oid| {
+            let found = self.recent.contains(oid);
+            relied.set(relied.get() || found);
+            found
+        };
         let (files, synced) = (&self.files, with.is_some());
         let done = || -> Result<Written> {
             let mut written = if self.options.loose {
@@ -193,10 +199,11 @@ impl OpenRepository {
                 let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
                 if builder.is_empty() {
                     files.sync_all(&with.unwrap_or_default())?;
-                    return Ok(Written::default());
+                    return Ok(Written::nothing(relied.get()));
                 }
                 objects::write_pack(files, &self.keeps, builder, oids, with)?
             };
+            written.relied = relied.get();
             if synced {
                 self.publish(&mut written)?;
                 if written.pack.is_some() {
@@ -222,39 +229,49 @@ impl OpenRepository {
     }
 
     /// Remembers what was written, or takes back what came to nothing.
-    fn settle(
-        &self,
-        requests: &[Request<'_>],
-        moves: &BTreeMap<String, Moves>,
-        written: Written,
-        succeeded: bool,
-    ) -> Result<()> {
-        let kept = succeeded && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
-        let moved = kept && !moves.is_empty();
-        if kept {
-            for request in requests.iter().filter(|request| matches!(request.outcome, None | Some(Ok(())))) {
-                self.remember(request.batch);
-            }
-            self.recent.insert(written.oids.iter().copied());
-        }
+    fn settle(&self, requests: &[Request<'_>], written: Written, succeeded: bool) -> Result<()> {
+        let good = |request: &&Request<'_>| succeeded && matches!(request.outcome, None | Some(Ok(())));
+        let moved = requests.iter().filter(good).any(|request| request.wanted.is_some());
+        // What came without a move has no ref that leads to it.
+        let unled = requests.iter().filter(good).any(|request| request.wanted.is_none());
+        requests.iter().filter(good).for_each(|request| self.remember(request.batch));
         // After any other error the ref may have moved; then the objects must stay.
         let refused = |error: &Error| matches!(error, Error::RefMoved { .. } | Error::RefClash { .. });
         let in_vain = requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error)));
-        if written.is_hidden() || !kept && in_vain {
+        if written.is_hidden() || !(moved || unled) && in_vain {
             if let Some(pack) = &written.pack {
                 self.odb.forget_pack(&pack.name);
             }
             return written.take_back(&self.files, &self.keeps);
         }
-        let Some(pack) = written.pack else { return Ok(()) };
         let mut writer = lock(&self.writer);
-        writer.kept.push(pack.keep);
-        if moved {
-            for keep in std::mem::take(&mut writer.kept) {
-                self.keeps.release(keep)?;
-            }
+        let ended = if moved { writer.kept.ref_moved(Instant::now()) } else { Vec::new() };
+        if unled && written.relied {
+            writer.kept.renew();
         }
-        Ok(())
+        let mut led = None;
+        match written.pack {
+            Some(pack) if moved && !unled => led = Some(pack.keep),
+            Some(pack) => {
+                if unled {
+                    self.recent.insert(written.oids.into_iter());
+                }
+                writer.kept.add(pack.keep);
+            }
+            None => {}
+        }
+        drop(writer);
+        self.end_kept(ended)?;
+        led.map_or(Ok(()), |keep| self.keeps.release(keep))
+    }
+
+    /// Ends the protection of packs. What is in them may be dropped by a Git from then on, and is written again if it
+    /// comes again.
+    pub(super) fn end_kept(&self, kept: Vec<Keep>) -> Result<()> {
+        if !kept.is_empty() {
+            self.recent.clear();
+        }
+        kept.into_iter().try_for_each(|keep| self.keeps.release(keep))
     }
 
     /// Keeps what the next commit will read.

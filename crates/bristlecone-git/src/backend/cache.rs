@@ -1,4 +1,4 @@
-//! What is kept in memory: records of objects, and which objects were written lately.
+//! What is kept in memory: records of objects, and which objects were written lately and are protected.
 //!
 //! Records are in two tiers. The lower is a cache with a budget. What is read again and again rises into the upper, in
 //! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend:
@@ -250,10 +250,11 @@ fn is_of(record: &[u8], oid: &[u8]) -> bool {
 
 /// Ids in a set before the older one is dropped.
 const RECENT_MAX: usize = 1 << 17;
-/// For how long an object that was written is taken to be there: Git drops what nothing leads to after two weeks.
+/// For how long an object is known to be there, at most: memory is for what was written lately.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// The objects that were written lately, and so certainly exist: two sets, of which the older one is dropped in time.
+/// Objects that were written and certainly exist, since their packs are still protected: two sets, of which the older one
+/// is dropped in time. What is not protected may be dropped by a Git at any time.
 #[derive(Debug)]
 pub(super) struct Recent {
     sets: RwLock<Sets>,
@@ -289,6 +290,12 @@ impl Recent {
             sets.turned = Instant::now();
         }
         sets.newer.extend(oids);
+    }
+
+    /// Forgets all of them: some are no longer protected.
+    pub(super) fn clear(&self) {
+        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
+        (sets.newer, sets.older) = (HashSet::new(), HashSet::new());
     }
 }
 

@@ -57,11 +57,18 @@ pub(super) struct Written {
     pub(super) oids: Vec<Oid>,
     /// Those that are not durable, under the names that they will have.
     pub(super) open: Vec<Unsynced>,
+    /// Whether objects were left out that are in protected packs.
+    pub(super) relied: bool,
     /// Files that wait for the names under which they are found.
     hidden: Vec<(String, String)>,
 }
 
 impl Written {
+    /// Returns what an append leaves that wrote nothing; `relied`: for its objects are in protected packs.
+    pub(super) fn nothing(relied: bool) -> Self {
+        Self { relied, ..Self::default() }
+    }
+
     /// Whether anything was written.
     pub(super) fn is_empty(&self) -> bool {
         self.pack.is_none() && self.loose.is_empty()

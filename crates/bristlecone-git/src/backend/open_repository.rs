@@ -20,7 +20,8 @@ use super::{
     append_group::AppendQueue,
     cache::{Recent, Records},
     journal::{Journal, OURS},
-    keep::{self, Keep, Keeps},
+    keep::{self, Keeps},
+    kept::KeptPacks,
     options::GitOptions,
     pack_files, recovery,
     unsynced::OpenFiles,
@@ -77,7 +78,7 @@ pub(super) struct OpenRepository {
 pub(super) struct Writer {
     pub(super) journal: Journal,
     /// What protects packs of which no ref knows yet.
-    pub(super) kept: Vec<Keep>,
+    pub(super) kept: KeptPacks,
 }
 
 /// What was done since the backend was opened.
@@ -101,7 +102,7 @@ impl OpenRepository {
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
-        let mut writer = Writer { journal, kept: Vec::new() };
+        let mut writer = Writer { journal, kept: KeptPacks::default() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
         // A process that finds another one repacking has nothing to do.
         let repack_lock = StoreLock::new(files.storage().clone(), REPACK_LOCK, 0);

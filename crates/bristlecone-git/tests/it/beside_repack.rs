@@ -1,0 +1,125 @@
+//! `git repack -ad` drops what no ref leads to: objects that were written and that a ref comes to lead to stay.
+
+use bristlecone::{
+    Backend, Batch, Durability, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, Repo, Sink as _,
+    core::git::{Algorithm, Git},
+};
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
+};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git as RealGit;
+
+use crate::backend::{info, open};
+
+fn init(loose: bool) -> (tempfile::TempDir, RealGit, GitOptions) {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let git = RealGit::new(dir.path());
+    (dir, git, GitOptions::default().background(false).loose(loose))
+}
+
+fn commit(repo: &Repo<Git>, branch: &str) {
+    let info = info(branch, Durability::None);
+    repo.branch(branch).unwrap().edit(&info, |tree| tree.set("a/b", b"the value")).unwrap();
+}
+
+/// Returns a batch with one value.
+fn value(text: &str) -> (Batch, Oid) {
+    let mut batch = Batch::new();
+    let oid = Algorithm::Sha1.object_id(Kind::Contents, text.as_bytes());
+    batch.put(Kind::Contents, oid, text.as_bytes(), &[], &[]);
+    (batch, oid)
+}
+
+fn tag(name: &str, oid: Oid) -> RefMove {
+    let to = Some(RefTarget::Object(ObjRef::from(oid)));
+    RefMove { name: format!("refs/tags/{name}"), expected: Expected::Absent, to }
+}
+
+fn keeps(git: &RealGit) -> usize {
+    let names = std::fs::read_dir(git.dir().join("objects/pack")).unwrap();
+    names.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "keep")).count()
+}
+
+#[needs(git)]
+#[test]
+fn what_git_dropped_since_is_written_again() {
+    for loose in [false, true] {
+        let (dir, git, options) = init(loose);
+        let (_backend, repo) = open(dir.path(), options);
+        commit(&repo, "x");
+        if loose {
+            git.run(&["repack", "-adq"]);
+        }
+        git.run(&["update-ref", "-d", "refs/heads/x"]);
+        git.run(&["repack", "-adq"]);
+        git.run(&["prune-packed"]);
+        commit(&repo, "y");
+        git.fsck();
+        assert_eq!(git.text(&["show", "y:a/b"]), "the value");
+    }
+}
+
+/// As in an import, whose refs move one by one, while another thread commits.
+#[needs(git)]
+#[test]
+fn the_move_of_one_ref_gives_up_nothing_that_others_will_lead_to() {
+    let (dir, git, options) = init(false);
+    let (backend, _repo) = open(dir.path(), options);
+    let (mut batch, one) = value("one");
+    let (_, two) = value("two");
+    batch.put(Kind::Contents, two, b"two", &[], &[]);
+    backend.append(batch, &[], Durability::None).unwrap();
+    let (third, three) = value("three");
+    for (name, batch, oid) in [("three", third, three), ("one", Batch::new(), one), ("two", Batch::new(), two)] {
+        backend.append(batch, &[tag(name, oid)], Durability::None).unwrap();
+        git.run(&["repack", "-adq"]);
+    }
+    assert_eq!(git.text(&["cat-file", "-p", "two"]), "two");
+    // Nobody writes it a second time while it is certainly there.
+    let packs = backend.odb().pack_names().len();
+    backend.append(value("two").0, &[], Durability::None).unwrap();
+    assert_eq!(backend.odb().pack_names().len(), packs);
+    git.fsck();
+    backend.close().unwrap();
+    assert_eq!(keeps(&git), 0);
+}
+
+/// Appends of several callers become one pack.
+#[needs(git)]
+#[test]
+fn the_move_of_one_caller_gives_up_nothing_that_another_appended_with_it() {
+    let (dir, git, options) = init(false);
+    let (backend, _repo) = open(dir.path(), options);
+    let ((first, one), (second, two)) = (value("one"), value("two"));
+    let appends = vec![(first, vec![tag("one", one)]), (second, vec![])];
+    assert!(backend.append_many(appends, Durability::None).iter().all(Result::is_ok));
+    git.run(&["repack", "-adq"]);
+    backend.append(Batch::new(), &[tag("two", two)], Durability::None).unwrap();
+    git.fsck();
+    assert_eq!(git.text(&["cat-file", "-p", "two"]), "two");
+}
+
+/// What a request brought that was refused is in the pack of its group, and no ref leads to it.
+#[needs(git)]
+#[test]
+fn what_a_refused_append_brought_is_written_again() {
+    let (dir, git, options) = init(false);
+    let (backend, _repo) = open(dir.path(), options);
+    let ((first, one), (second, two)) = (value("one"), value("two"));
+    let refused = RefMove { expected: Expected::Is(RefTarget::Object(ObjRef::from(two))), ..tag("two", two) };
+    // Both expectations hold when the group is planned: the second move fails as a folder is in its way.
+    std::fs::create_dir_all(dir.path().join("refs/tags/two/in the way")).unwrap();
+    std::fs::write(dir.path().join("refs/tags/two/in the way/file"), format!("{one}\n")).unwrap();
+    let appends = vec![(first, vec![tag("one", one)]), (second, vec![RefMove { expected: Expected::Any, ..refused }])];
+    let outcomes = backend.append_many(appends, Durability::None);
+    assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
+    std::fs::remove_dir_all(dir.path().join("refs/tags/two")).unwrap();
+    git.run(&["repack", "-adq"]);
+    backend.append(value("two").0, &[tag("two", two)], Durability::None).unwrap();
+    git.fsck();
+    let kept: &GitBackend = &backend;
+    kept.close().unwrap();
+}
