@@ -37,6 +37,7 @@ mod append;
 mod append_group;
 mod cache;
 mod durable;
+mod foreign;
 mod journal;
 mod keep;
 mod kept;

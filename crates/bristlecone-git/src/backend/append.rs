@@ -165,7 +165,7 @@ impl OpenRepository {
                     }
                     Ok(now) => now,
                 };
-                plan.insert(wanted.name.clone(), Moves { now, ..Moves::default() });
+                plan.insert(wanted.name.clone(), Moves { before: now.clone(), now, ..Moves::default() });
             }
             let Some(moves) = plan.get_mut(&wanted.name) else { continue };
             if wanted.allows(moves.now.as_ref()) {

@@ -40,7 +40,9 @@ impl Request<'_> {
 #[derive(Default)]
 pub(super) struct Moves {
     pub(super) requests: Vec<usize>,
-    /// What the ref held when it was looked at, and what it would hold now.
+    /// What the ref held when it was looked at.
+    pub(super) before: Option<RefTarget>,
+    /// What it would hold now.
     pub(super) now: Option<RefTarget>,
 }
 

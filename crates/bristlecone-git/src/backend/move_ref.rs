@@ -1,6 +1,6 @@
 //! The move of one ref, for all appends of a group that move it.
 
-use bristlecone::{Batch, Error, Expected, Kind, RefTarget, Result};
+use bristlecone::{Batch, Error, Expected, RefTarget, Result};
 
 use super::{
     append_group::{Moves, Request},
@@ -23,6 +23,8 @@ impl OpenRepository {
         synced: bool,
         noted: &mut bool,
     ) -> Result<()> {
+        // Before the lock is taken: others wait for it a tenth of a second.
+        self.settle_bases(writer, requests, moves)?;
         let locked = if name == STORE_HEAD {
             self.refs.lock_store_head(&self.rules)?
         } else {
@@ -41,6 +43,7 @@ impl OpenRepository {
             let done = after.as_ref().map(stage).transpose();
             staged = if synced { self.poison.note(done) } else { done }?;
         }
+        self.settle_value(writer, &before)?;
         if !synced {
             self.ensure_dirty(writer, name, &before, written)?;
             if !std::mem::replace(noted, true) {
@@ -52,6 +55,9 @@ impl OpenRepository {
             None => locked.remove(synced),
         };
         if synced { self.poison.note(moved) } else { moved }?;
+        if let Some(RefTarget::Object(at)) = &after {
+            writer.settled.add(at.oid);
+        }
         if !synced {
             writer.journal.add([JournalLine::Move { name: name.to_owned(), from: before, to: after }])?;
         }
@@ -97,13 +103,7 @@ impl OpenRepository {
 /// Returns what a reflog says of a move.
 fn message(batch: &Batch, to: Option<&RefTarget>) -> String {
     let Some(RefTarget::Object(at)) = to else { return "bristlecone: moved".to_owned() };
-    // The commit is the last object of its batch.
-    let last = batch.offsets().next_back().is_some_and(|(oid, _)| oid == at.oid);
-    let record = if last { batch.records().last() } else { None };
-    let Some(entry) = record.filter(|entry| entry.record.kind == Kind::Commit) else {
-        return "bristlecone: moved".to_owned();
-    };
-    let raw = objects::raw_of(&entry.record, entry.bytes).unwrap_or_default();
+    let Some(raw) = objects::commit_of(batch, at.oid) else { return "bristlecone: moved".to_owned() };
     let headers = raw.windows(2).position(|two| two == b"\n\n").unwrap_or(raw.len());
     let text = raw.get(headers + 2..).unwrap_or_default();
     let subject = text.split(|&byte| byte == b'\n').next().unwrap_or_default();

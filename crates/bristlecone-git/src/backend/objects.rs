@@ -128,6 +128,14 @@ pub(super) fn raw_of<'a>(record: &Record<'_>, bytes: &'a [u8]) -> Result<&'a [u8
     })
 }
 
+/// Returns Git's bytes of a commit if it is the last object of its batch, as every commit is.
+pub(super) fn commit_of(batch: &Batch, oid: Oid) -> Option<&[u8]> {
+    let (_, at) = batch.offsets().next_back().filter(|(last, _)| *last == oid)?;
+    let bytes = batch.bytes().get(at as usize..)?;
+    let record = Record::parse(bytes).ok().filter(|record| record.kind == Kind::Commit)?;
+    raw_of(&record, bytes.get(..record.bytes() as usize)?).ok()
+}
+
 /// Puts the objects of batches into a pack, but for those that `known` says are there.
 pub(super) fn build_pack(
     algorithm: Algorithm,

@@ -19,6 +19,7 @@ use bristlecone::{
 use super::{
     append_group::AppendQueue,
     cache::{Recent, Records},
+    foreign::SettledValues,
     journal::{Journal, OURS},
     keep::{self, Keeps},
     kept::KeptPacks,
@@ -77,6 +78,8 @@ pub(super) struct OpenRepository {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) journal: Journal,
+    /// Values of refs that this process moved refs to, or made durable.
+    pub(super) settled: SettledValues,
     /// What protects packs of which no ref knows yet.
     pub(super) kept: KeptPacks,
 }
@@ -102,7 +105,7 @@ impl OpenRepository {
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
-        let mut writer = Writer { journal, kept: KeptPacks::default() };
+        let mut writer = Writer { journal, settled: SettledValues::default(), kept: KeptPacks::default() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
         // A process that finds another one repacking has nothing to do.
         let repack_lock = StoreLock::new(files.storage().clone(), REPACK_LOCK, 0);

@@ -2,6 +2,7 @@
 
 mod after_cut;
 mod backend;
+mod beside_git;
 mod beside_repack;
 mod conformance;
 mod containers;

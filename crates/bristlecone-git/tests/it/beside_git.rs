@@ -1,0 +1,126 @@
+//! What a Git wrote beside us and did not sync: a synced commit on it lasts, and a recovery goes back no further than it
+//! has to.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Durability, LogOptions, Repo,
+    core::git::{Algorithm, Git},
+    storage::Storage as _,
+};
+use bristlecone_testkit::{
+    crash::Engine,
+    sim::{Policy, SimStorage},
+};
+
+use crate::{backend::info, sim::write, sims::SimGit};
+
+const MAIN: &str = "refs/heads/main";
+
+fn repo(backend: Arc<dyn Backend>) -> Repo<Git> {
+    Repo::with_backend(Git::new(Algorithm::Sha1), backend)
+}
+
+fn opened(sim: &SimStorage) -> Repo<Git> {
+    repo(SimGit::default().open(Arc::new(sim.clone())).unwrap())
+}
+
+fn commit(repo: &Repo<Git>, n: usize, durability: Durability) {
+    let info = info(&format!("number {n}"), durability);
+    repo.branch("main").unwrap().edit(&info, |tree| tree.set(format!("d{n}/f"), n.to_string().as_bytes())).unwrap();
+}
+
+/// Commits as a Git does it: loose objects and the ref, nothing of it synced unless asked for.
+fn commit_as_git(sim: &SimStorage, n: usize, synced: bool) {
+    // A copy of the disk in which what is written is loose.
+    let copy = sim.fork();
+    let loose = repo(SimGit { loose: true, ..SimGit::default() }.open(Arc::new(copy.clone())).unwrap());
+    commit(&loose, n, Durability::None);
+    drop(loose);
+    for (name, _) in copy.files() {
+        let object = name.starts_with("objects/") && !name.starts_with("objects/pack/");
+        if !(object && sim.contents(&name).is_none() || name == MAIN) {
+            continue;
+        }
+        // Git renames what it wrote under another name.
+        write(sim, "passing", &copy.contents(&name).unwrap());
+        let folder = name.rsplit_once('/').unwrap().0;
+        sim.create_dir(folder).unwrap();
+        sim.rename("passing", &name).unwrap();
+        if synced {
+            sim.open(&name, bristlecone::storage::OpenMode::Read).unwrap().sync_data().unwrap();
+            [folder, "objects", ""].iter().for_each(|dir| sim.sync_dir(dir).unwrap());
+        }
+    }
+}
+
+/// Checks that the branch has these commits, and all that they lead to.
+fn assert_whole(sim: &SimStorage, numbers: &[usize], place: &str) {
+    let repo = opened(sim);
+    let tree = repo.branch("main").unwrap().tree().unwrap_or_else(|error| panic!("{place}: {error}"));
+    for n in 0..10 {
+        let expected = numbers.contains(&n).then(|| n.to_string().into_bytes());
+        let found = tree.get(format!("d{n}/f")).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(found.as_deref(), expected.as_deref(), "{place}: d{n}/f");
+    }
+    let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+    let log = repo.log(&[head], LogOptions::default()).collect::<Result<Vec<_>, _>>();
+    assert_eq!(log.unwrap_or_else(|error| panic!("{place}: {error}")).len(), numbers.len(), "{place}");
+}
+
+fn created() -> SimStorage {
+    let sim = SimStorage::new();
+    drop(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    sim
+}
+
+#[test]
+fn a_synced_commit_on_one_that_git_did_not_sync_lasts_with_it() {
+    for (first, between) in [(Durability::Synced, None), (Durability::Synced, Some(Durability::None))] {
+        let sim = created();
+        commit(&opened(&sim), 0, first);
+        let before = opened(&sim);
+        for round in 0..2 {
+            let n = 1 + 3 * round;
+            commit_as_git(&sim, n, false);
+            let mut numbers: Vec<usize> = (0..=n).collect();
+            if let Some(durability) = between {
+                commit(&before, n + 1, durability);
+                numbers.push(n + 1);
+            }
+            commit(&before, n + 2, Durability::Synced);
+            numbers.push(n + 2);
+            if between.is_none() {
+                numbers = if round == 0 { vec![0, 1, 3] } else { vec![0, 1, 3, 4, 6] };
+            }
+            for (seed, policy) in [Policy::Lost, Policy::Kept, Policy::Sectors, Policy::Writes].into_iter().enumerate()
+            {
+                let cut = sim.fork().reboot(seed as u64, policy);
+                assert_whole(&cut, &numbers, &format!("round {round}, {between:?}, {policy:?}"));
+            }
+        }
+    }
+}
+
+/// What this store moved last costs no sync more than any commit.
+#[test]
+fn a_synced_commit_on_one_of_ours_syncs_nothing_of_others() {
+    let sim = created();
+    let cost = |repo: &Repo<Git>, n: usize| {
+        let before = repo.backend().stats().syncs;
+        commit(repo, n, Durability::Synced);
+        repo.backend().stats().syncs - before
+    };
+    let first = opened(&sim);
+    commit(&first, 0, Durability::Synced);
+    let usual = cost(&first, 1);
+    assert_eq!(cost(&first, 2), usual);
+    // Neither in another process that finds the branch so, nor once the first process goes on after that one.
+    let second = opened(&sim);
+    commit(&second, 3, Durability::Synced);
+    assert_eq!(cost(&first, 4), usual);
+    assert_eq!(cost(&second, 5), usual);
+    commit_as_git(&sim, 6, false);
+    assert!(cost(&second, 7) > usual, "the commit of Git is to be synced");
+    assert_eq!(cost(&second, 8), usual);
+}
