@@ -62,6 +62,16 @@ impl Journal {
         !self.now.clean
     }
 
+    /// Whether a ref that the journal names does not hold what it held last, as far as the journal says.
+    pub(super) fn differs(&self, name: &str, value: &Value) -> bool {
+        self.now.value(name).is_some_and(|known| known != value)
+    }
+
+    /// Returns when a process wrote to the present generation last, in nanoseconds since 1970; 0 where that is unknown.
+    pub(super) fn modified_ns(&self) -> Result<u64> {
+        Ok(self.files.stat(NAMES[slot_of(self.now.number)])?.map_or(0, |stat| stat.modified_ns))
+    }
+
     /// Whether no process wrote to the present generation for this long.
     pub(super) fn is_older(&self, than: Duration) -> Result<bool> {
         self.files.is_older(NAMES[slot_of(self.now.number)], than)
@@ -126,7 +136,9 @@ impl Journal {
         loose: bool,
         lines: Vec<JournalLine>,
     ) -> Result<()> {
-        self.write(Generation { known, bases, loose, lines, ..Generation::default() })
+        let mut next = Generation { known, bases, loose, ..Generation::default() };
+        lines.into_iter().for_each(|line| next.push(line));
+        self.write(next)
     }
 
     /// Begins a generation in which everything is durable.
@@ -167,7 +179,7 @@ impl Journal {
             added.push(line);
         }
         self.append(text, chain)?;
-        self.now.lines.extend(added);
+        added.into_iter().for_each(|line| self.now.push(line));
         Ok(())
     }
 
@@ -250,5 +262,31 @@ mod tests {
             one.refresh().unwrap();
             assert!(!one.is_dirty() && one.now().lines.is_empty());
         }
+    }
+
+    #[test]
+    fn what_a_ref_held_last_is_known_to_every_handle() {
+        let files = Files::new(Arc::new(SimStorage::new()));
+        let (mut one, mut other) = (Journal::new(files.clone(), None), Journal::new(files, None));
+        let value = |name: &str| Some(bristlecone::RefTarget::Symbolic(name.to_owned()));
+        let moved = |to: &str| JournalLine::Move { name: "HEAD".to_owned(), from: None, to: value(to) };
+        let bases = BTreeMap::from([("HEAD".to_owned(), value("a"))]);
+        one.begin(BTreeSet::new(), bases.clone(), false, Vec::new()).unwrap();
+        other.refresh().unwrap();
+        for journal in [&one, &other] {
+            assert!(!journal.differs("HEAD", &value("a")) && journal.differs("HEAD", &None));
+            assert!(!journal.differs("refs/heads/a", &None), "the journal does not know this one");
+        }
+        for to in ["b", "c"] {
+            one.add([moved(to)]).unwrap();
+            other.refresh().unwrap();
+            assert!([&one, &other].iter().all(|journal| !journal.differs("HEAD", &value(to))));
+        }
+        assert!(other.differs("HEAD", &value("a")));
+        other.begin(BTreeSet::new(), bases, false, vec![moved("d")]).unwrap();
+        one.refresh().unwrap();
+        assert!([&one, &other].iter().all(|journal| !journal.differs("HEAD", &value("d"))));
+        one.finish().unwrap();
+        assert!(!one.differs("HEAD", &None));
     }
 }

@@ -25,6 +25,10 @@ impl OpenRepository {
     ) -> Result<()> {
         // Before the lock is taken: others wait for it a tenth of a second.
         self.settle_bases(writer, requests, moves)?;
+        if writer.journal.differs(name, &moves.before) {
+            let now = self.get_ref(name).unwrap_or_default();
+            self.settle_order(writer, name, &now)?;
+        }
         let locked = if name == STORE_HEAD {
             self.refs.lock_store_head(&self.rules)?
         } else {
@@ -44,6 +48,7 @@ impl OpenRepository {
             staged = if synced { self.poison.note(done) } else { done }?;
         }
         self.settle_value(writer, &before)?;
+        self.settle_order(writer, name, &before)?;
         if !synced {
             self.ensure_dirty(writer, name, &before, written)?;
             if !std::mem::replace(noted, true) {
@@ -65,6 +70,16 @@ impl OpenRepository {
             requests[index].outcome.get_or_insert(Ok(()));
         }
         Ok(())
+    }
+
+    /// Makes everything durable if another program moved the ref since it was ours: the lines of the journal would lead
+    /// past what that program left, and back to what the ref held before.
+    fn settle_order(&self, writer: &mut Writer, name: &str, value: &Option<RefTarget>) -> Result<()> {
+        if !writer.journal.differs(name, value) {
+            return Ok(());
+        }
+        self.settle_value(writer, value)?;
+        self.make_durable(writer)
     }
 
     /// Checks with the ref's lock held what every move expects; answers those that are too late. Returns what the ref

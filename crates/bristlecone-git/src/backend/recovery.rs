@@ -12,7 +12,11 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::Storage};
+use bristlecone::{
+    Error, Oid, RefTarget, Result,
+    core::git::Algorithm,
+    storage::{Reach, Storage},
+};
 
 use super::{
     journal::{Generation, Journal, JournalLine, Value},
@@ -85,9 +89,12 @@ impl Recovery {
             walk.trust(value.as_ref());
         }
         refs.remove_wordless_locks(wanted.keys())?;
+        let journal_ns = if files.reach() == Reach::Local { journal.modified_ns()? } else { 0 };
         mend_logs(refs, rules, &mut walk, &wanted)?;
         for (name, wanted) in &wanted {
-            match set_right(refs, rules, &mut walk, name, wanted) {
+            // Our own values are written before the lines that tell of them.
+            let younger = journal_ns > 0 && refs.modified_ns(name)? > journal_ns;
+            match set_right(refs, rules, &mut walk, (name, younger), wanted) {
                 // Another ref was made since, where this one would be: by a Git, which knew better.
                 Err(Error::RefClash { .. }) => {}
                 done => done?,
@@ -156,8 +163,15 @@ struct Wanted {
     history: Vec<Value>,
 }
 
-/// Sets a ref to what it should hold, unless it holds something newer that is whole.
-fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: &str, wanted: &Wanted) -> Result<()> {
+/// Sets a ref to what it should hold, unless it holds something newer that is whole. `younger`: its file was written after
+/// the journal, also if it holds what it held before: a Git went back to that.
+fn set_right(
+    refs: &Refs,
+    rules: &MoveRules,
+    walk: &mut Reachability<'_>,
+    (name, younger): (&str, bool),
+    wanted: &Wanted,
+) -> Result<()> {
     let locked = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
     // A file that makes no sense was torn.
     let (now, torn) = match locked.value() {
@@ -165,7 +179,7 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: 
         Err(Error::Corrupt { .. }) => (None, true),
         Err(error) => return Err(error),
     };
-    let newer = now.is_some() && !wanted.history.contains(&now);
+    let newer = now.is_some() && !torn && (younger || !wanted.history.contains(&now));
     if now == wanted.value && !torn || newer && walk.is_whole(now.as_ref())? {
         return Ok(());
     }

@@ -1,15 +1,21 @@
 //! What a Git wrote beside us and did not sync: a synced commit on it lasts, and a recovery goes back no further than it
 //! has to.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bristlecone::{
     Backend, Durability, LogOptions, Repo,
     core::git::{Algorithm, Git},
     storage::Storage as _,
 };
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
+};
+use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
+    git::Git as RealGit,
     sim::{Policy, SimStorage},
 };
 
@@ -123,4 +129,60 @@ fn a_synced_commit_on_one_of_ours_syncs_nothing_of_others() {
     commit_as_git(&sim, 6, false);
     assert!(cost(&second, 7) > usual, "the commit of Git is to be synced");
     assert_eq!(cost(&second, 8), usual);
+}
+
+#[test]
+fn a_recovery_goes_back_to_what_git_made_durable_in_between() {
+    for head_start in [false, true] {
+        let sim = created();
+        let first = opened(&sim);
+        commit(&first, 0, Durability::Synced);
+        if head_start {
+            commit(&first, 1, Durability::None);
+        }
+        commit_as_git(&sim, 2, true);
+        let packs = |sim: &SimStorage| {
+            let names = sim.list("objects/pack").unwrap().into_iter();
+            names.filter(|name| name.ends_with(".pack")).collect::<Vec<String>>()
+        };
+        let before = packs(&sim);
+        commit(&first, 3, Durability::None);
+        let cut = sim.fork().reboot(0, Policy::Kept);
+        let new: Vec<String> = packs(&cut).into_iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(new.len(), 1);
+        cut.remove(&format!("objects/pack/{}", new[0])).unwrap();
+        assert_whole(&cut, if head_start { &[0, 1, 2] } else { &[0, 2] }, &format!("{head_start}"));
+    }
+}
+
+/// A ref that Git moved back stands in a file that is younger than what the journal says last.
+#[needs(git)]
+#[test]
+fn a_recovery_undoes_no_reset_of_gits() {
+    for reset in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let git = RealGit::new(dir.path());
+        let options = |boot: &str| GitOptions::default().background(false).boot(Some(boot.to_owned()));
+        let backend = GitBackend::open_path(&Layout::open(dir.path()).unwrap(), options("before")).unwrap();
+        let backend = Arc::new(backend);
+        let made = repo(backend.clone());
+        commit(&made, 0, Durability::Synced);
+        let first = git.text(&["rev-parse", "main"]);
+        commit(&made, 1, Durability::None);
+        let second = git.text(&["rev-parse", "main"]);
+        // The machine loses its power before anything is flushed.
+        std::mem::forget((made, backend));
+        std::thread::sleep(Duration::from_millis(30));
+        if reset {
+            git.run(&["update-ref", MAIN, &first]);
+        }
+        drop(open_again(dir.path(), options("after")));
+        assert_eq!(git.text(&["rev-parse", "main"]), if reset { first } else { second });
+        git.fsck();
+    }
+}
+
+fn open_again(dir: &std::path::Path, options: GitOptions) -> Arc<GitBackend> {
+    Arc::new(GitBackend::open_path(&Layout::open(dir).unwrap(), options).unwrap())
 }

@@ -1,7 +1,7 @@
 //! One generation of the journal, as lines of text.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Write as _,
 };
 
@@ -50,6 +50,8 @@ pub(crate) struct Generation {
     pub(crate) bases: BTreeMap<String, Value>,
     /// What happened since, in order.
     pub(crate) lines: Vec<JournalLine>,
+    // What refs hold that moved since.
+    pub(super) moved: HashMap<String, Value>,
     // The checksum of the last line, and where it ends in the file.
     pub(super) chain: u64,
     pub(super) end: u64,
@@ -74,6 +76,22 @@ impl JournalLine {
 }
 
 impl Generation {
+    /// Adds something that happened.
+    pub(super) fn push(&mut self, line: JournalLine) {
+        if let JournalLine::Move { name, to, .. } = &line {
+            match self.moved.get_mut(name) {
+                Some(value) => value.clone_from(to),
+                None => _ = self.moved.insert(name.clone(), to.clone()),
+            }
+        }
+        self.lines.push(line);
+    }
+
+    /// Returns what a ref holds as far as is known here.
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.moved.get(name).or_else(|| self.bases.get(name))
+    }
+
     /// Returns the bytes, and notes where they end.
     pub(super) fn encode(&mut self) -> String {
         let (mut text, mut chain) = (String::new(), 0);
@@ -161,18 +179,18 @@ impl Generation {
                 self.loose = true;
                 let oids: Vec<Oid> = words().map(|word| word.parse().ok()).collect::<Option<_>>()?;
                 if !oids.is_empty() {
-                    self.lines.push(JournalLine::Loose(oids));
+                    self.push(JournalLine::Loose(oids));
                 }
             }
             "base" => {
                 let (value, name) = rest.split_once(' ')?;
                 self.bases.insert(name.to_owned(), parse_value(value)?);
             }
-            "pack" => self.lines.push(JournalLine::Pack(rest.to_owned())),
+            "pack" => self.push(JournalLine::Pack(rest.to_owned())),
             "move" => {
                 let mut words = rest.splitn(3, ' ');
                 let (from, to) = (parse_value(words.next()?)?, parse_value(words.next()?)?);
-                self.lines.push(JournalLine::Move { name: words.next()?.to_owned(), from, to });
+                self.push(JournalLine::Move { name: words.next()?.to_owned(), from, to });
             }
             _ => return None,
         }
