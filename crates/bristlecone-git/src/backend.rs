@@ -55,6 +55,8 @@ mod repack;
 mod unsynced;
 
 use append_group::CallerAppends;
+pub(crate) use journal::OURS;
+pub(crate) use keep::{Keep, Keeps};
 use open_repository::OpenRepository;
 pub use options::GitOptions;
 pub use parts::GitObjects;

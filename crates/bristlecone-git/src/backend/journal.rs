@@ -29,7 +29,7 @@ pub(super) use generation::{Generation, JournalLine, Value};
 use generation::{base_line, put_line};
 
 /// The folder of everything of ours in a repository.
-pub(super) const OURS: &str = "bristlecone";
+pub(crate) const OURS: &str = "bristlecone";
 const NAMES: [&str; 2] = ["bristlecone/journal-0", "bristlecone/journal-1"];
 /// Bytes of a file that show whether another process began a new generation.
 const HEAD_BYTES: usize = 96;

@@ -48,7 +48,7 @@ const OLD: Duration = Duration::from_secs(60);
 
 /// The protection of a pack, for as long as it lives or until its file is removed.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(crate) struct Keep {
     name: String,
     // Locked.
     file: Arc<dyn StorageFile>,
@@ -56,19 +56,19 @@ pub(super) struct Keep {
 
 /// Where protections come from.
 #[derive(Debug)]
-pub(super) struct Keeps {
+pub(crate) struct Keeps {
     files: Files,
     // Files of ours that protect nothing, under names of spares; others see that they are locked.
     spare: Mutex<Vec<Keep>>,
 }
 
 impl Keeps {
-    pub(super) fn new(files: Files) -> Self {
+    pub(crate) fn new(files: Files) -> Self {
         Self { files, spare: Mutex::default() }
     }
 
     /// Protects a pack that is about to be written; no other process writes one of this name.
-    pub(super) fn protect(&self, pack: &str) -> Result<Keep> {
+    pub(crate) fn protect(&self, pack: &str) -> Result<Keep> {
         let name = format!("{PACKS}/{pack}.keep");
         let mut folders = 0;
         loop {
@@ -102,6 +102,11 @@ impl Keeps {
                 return Ok(());
             }
         }
+        self.files.remove(&keep.name).map(drop)
+    }
+
+    /// Ends a protection, and leaves no spare file.
+    pub(crate) fn remove(&self, keep: Keep) -> Result<()> {
         self.files.remove(&keep.name).map(drop)
     }
 

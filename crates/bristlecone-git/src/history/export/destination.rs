@@ -7,13 +7,13 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm,
+    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm, to_hex,
 };
 
 use crate::{
-    backend::{GitBackend, GitOptions},
+    backend::{GitBackend, GitOptions, Keep, Keeps, OURS},
     history::{
-        error::TransferError,
+        error::{Missing, Origin, TransferError},
         objects::CommitHead,
         report::{FOLLOWING, MovedRef, RefState},
         repository::Repository,
@@ -22,6 +22,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        refs::Refs,
         shallow::SHALLOW_FILE,
     },
     worktree::HeldRefs,
@@ -35,6 +36,16 @@ pub(crate) struct Destination {
     pub(crate) made: bool,
     pub(crate) packs: u64,
     pub(crate) pack_bytes: u64,
+    keeps: Keeps,
+    // What protects the packs from a Git that repacks: no ref leads to them until the end.
+    kept: Vec<Keep>,
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        // What stays of a failed export is garbage for `git gc`.
+        let _ = self.end_protection();
+    }
 }
 
 impl Destination {
@@ -65,18 +76,23 @@ impl Destination {
             });
         }
         let repository = Repository::of(layout, path)?;
-        Ok(Self { repository, made, packs: 0, pack_bytes: 0 })
+        let keeps = Keeps::new(Files::new(repository.layout.storage()));
+        Ok(Self { repository, made, packs: 0, pack_bytes: 0, keeps, kept: Vec::new() })
     }
 
     fn files(&self) -> Files {
         Files::new(self.repository.layout.storage())
     }
 
-    /// Writes a pack and its index, durably; the index last, so that a pack is seen when it is whole.
+    /// Writes a pack and its index, durably; the index last, so that a pack is seen when it is whole. Until the refs have
+    /// moved it is protected, so its name is one that no other process gives to the same objects.
     pub(crate) fn write_pack(&mut self, pack: BuiltPack) -> Result<(), TransferError> {
         let files = self.files();
+        let own = self.repository.algorithm().digest(&[pack.name.as_bytes(), passing_name("").as_bytes()]);
+        let own = format!("pack-{}", to_hex(own.as_bytes()));
+        self.kept.push(self.keeps.protect(&own)?);
         for (ending, bytes) in [("pack", &pack.pack), ("idx", &pack.index)] {
-            let name = format!("objects/pack/{}.{ending}", pack.name);
+            let name = format!("objects/pack/{own}.{ending}");
             let begun = passing_name(&format!("objects/pack/tmp_{ending}_"));
             let file = files.write_sealed(&begun, bytes)?;
             files.sync_open(&begun, &*file)?;
@@ -85,6 +101,34 @@ impl Destination {
         files.sync_dir("objects/pack")?;
         self.packs += 1;
         self.pack_bytes += (pack.pack.len() + pack.index.len()) as u64;
+        Ok(())
+    }
+
+    /// Ends the protection of the packs: refs lead to what is in them.
+    fn end_protection(&mut self) -> Result<(), TransferError> {
+        for keep in std::mem::take(&mut self.kept) {
+            self.keeps.remove(keep)?;
+        }
+        if self.made {
+            // A new repository has nothing of ours.
+            self.files().remove_dir(OURS)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that what refs led to when the repository was opened is still there: it was not written again.
+    ///
+    /// A ref that moved forward still has it; one that was removed may have been the last, and a Git may have dropped it.
+    fn check_existing(&self) -> Result<(), TransferError> {
+        let layout = &self.repository.layout;
+        let now = Refs::open(layout.storage(), layout.algorithm, "").list("refs/")?;
+        for (name, target) in &self.repository.refs {
+            let RefTarget::Object(at) = target else { continue };
+            if now.get(name) != Some(target) && !self.repository.odb.contains(&at.oid)? {
+                let missing = Missing { kind: Kind::Commit, oid: at.oid, damage: None, from: Origin::History };
+                return Err(TransferError::Missing(Box::new(missing)));
+            }
+        }
         Ok(())
     }
 
@@ -118,9 +162,12 @@ impl Destination {
         force: bool,
     ) -> Result<Vec<MovedRef>, TransferError> {
         if self.made {
-            return self.write_refs(wanted, head);
+            let moved = self.write_refs(wanted, head)?;
+            self.end_protection()?;
+            return Ok(moved);
         }
         self.repository.odb.refresh()?;
+        self.check_existing()?;
         let (checked_out, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
         let mut moved = Vec::with_capacity(wanted.len());
         let mut moves = Vec::new();
@@ -150,6 +197,7 @@ impl Destination {
             backend.flush()?;
             backend.close()?;
         }
+        self.end_protection()?;
         Ok(moved)
     }
 
@@ -219,3 +267,6 @@ impl Destination {
 pub(crate) fn by_oid(at: ObjRef) -> RefTarget {
     RefTarget::Object(ObjRef::from(at.oid))
 }
+
+#[cfg(test)]
+mod tests;

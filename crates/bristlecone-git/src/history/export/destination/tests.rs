@@ -1,0 +1,85 @@
+//! Exports beside a Git that repacks the destination, and changes to it meanwhile.
+
+use std::sync::Arc;
+
+use bristlecone::storage::RealStorage;
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git as RealGit;
+
+use super::*;
+use crate::repository::pack::{Builder, Compression};
+
+/// Writes a pack with one value, and returns its id.
+fn write_value(to: &mut Destination, text: &str) -> Oid {
+    let mut builder = Builder::new(Algorithm::Sha1);
+    let oid = Algorithm::Sha1.object_id(Kind::Contents, text.as_bytes());
+    builder.add(Kind::Contents, oid, text.as_bytes(), Compression::Stored);
+    to.write_pack(builder.finish()).unwrap();
+    oid
+}
+
+fn tag(oid: Oid) -> BTreeMap<String, RefTarget> {
+    BTreeMap::from([("refs/tags/value".to_owned(), by_oid(ObjRef::from(oid)))])
+}
+
+fn files(git_dir: &Path) -> Files {
+    Files::new(Arc::new(RealStorage::new(git_dir)))
+}
+
+fn names(git_dir: &Path, dir: &str, ending: &str) -> usize {
+    files(git_dir).list(dir).unwrap().iter().filter(|name| name.ends_with(ending)).count()
+}
+
+#[needs(git)]
+#[test]
+fn what_was_written_stays_until_refs_lead_to_it() {
+    for made in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("repo.git");
+        if !made {
+            drop(RealGit::init(&path, &["--bare"]));
+        }
+        let mut to = Destination::open(&path, true, Some(Algorithm::Sha1)).unwrap();
+        let git = RealGit::new(&path);
+        let oid = write_value(&mut to, "kept");
+        git.run(&["repack", "-adq"]);
+        to.update(&tag(oid), None, false).unwrap();
+        assert_eq!(names(&path, "objects/pack", ".keep"), 0);
+        assert_eq!(names(&path, "", "bristlecone"), usize::from(!made));
+        git.fsck();
+        assert_eq!(git.text(&["cat-file", "-p", "value"]), "kept");
+        // One that is given up leaves no protection.
+        let mut to = Destination::open(&path, true, Some(Algorithm::Sha1)).unwrap();
+        write_value(&mut to, "given up");
+        assert_eq!(names(&path, "objects/pack", ".keep"), 1);
+        drop(to);
+        assert_eq!(names(&path, "objects/pack", ".keep"), 0);
+    }
+}
+
+/// A removed branch may have been the last that led to what was not written again.
+#[needs(git)]
+#[test]
+fn no_ref_moves_once_what_was_there_is_gone() {
+    for dropped in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let git = RealGit::init(dir.path(), &[]);
+        git.commit_all("first");
+        git.run(&["checkout", "-q", "-b", "side"]);
+        let side = git.commit_all("second");
+        git.run(&["checkout", "-q", "main"]);
+        let mut to = Destination::open(dir.path(), false, None).unwrap();
+        let oid = write_value(&mut to, "new");
+        git.run(&["branch", "-D", "side"]);
+        if dropped {
+            git.run(&["reflog", "expire", "--expire=now", "--all"]);
+            git.run(&["prune", "--expire=now"]);
+        }
+        match to.update(&tag(oid), None, false) {
+            Ok(_) => assert!(!dropped),
+            Err(TransferError::Missing(missing)) => assert!(dropped && missing.oid.to_string() == side),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(git.attempt(&["rev-parse", "value"]).0, !dropped);
+    }
+}
