@@ -23,7 +23,7 @@ use crate::{
         layout::Layout,
         pack::BuiltPack,
         refs::Refs,
-        shallow::SHALLOW_FILE,
+        shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
 };
@@ -137,19 +137,40 @@ impl Destination {
         if shallow.is_empty() {
             return Ok(());
         }
-        let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
-        all.sort_unstable();
-        all.dedup();
-        self.replace(SHALLOW_FILE, (all.join("\n") + "\n").as_bytes())
+        let files = self.files();
+        self.replace_with(SHALLOW_FILE, || {
+            // A fetch may have changed it since the repository was opened.
+            let found = ShallowFile::read(&files, self.repository.algorithm())?;
+            let mut all: Vec<String> = found.commits.iter().chain(shallow).map(Oid::to_string).collect();
+            all.sort_unstable();
+            all.dedup();
+            Ok((all.join("\n") + "\n").into_bytes())
+        })
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
+        self.replace_with(name, || Ok(bytes.to_vec()))
+    }
+
+    /// Replaces a file by what `bytes` returns once its lock is held.
+    fn replace_with(
+        &self,
+        name: &str,
+        bytes: impl FnOnce() -> Result<Vec<u8>, TransferError>,
+    ) -> Result<(), TransferError> {
         let files = self.files();
         let lock = format!("{name}.lock");
         let file = files.open(&lock, bristlecone::storage::OpenMode::CreateNew)?;
-        files.write_at(&lock, &*file, bytes, 0)?;
-        files.sync_open(&lock, &*file)?;
-        files.rename(&lock, name)?;
+        let written = bytes().and_then(|bytes| {
+            files.write_at(&lock, &*file, &bytes, 0)?;
+            files.sync_open(&lock, &*file)?;
+            Ok(files.rename(&lock, name)?)
+        });
+        if written.is_err() {
+            // A Git that finds the lock changes nothing. The first error is what matters.
+            let _ = files.remove(&lock);
+        }
+        written?;
         files.sync_dir("")?;
         Ok(())
     }

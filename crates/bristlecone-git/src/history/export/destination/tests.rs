@@ -83,3 +83,22 @@ fn no_ref_moves_once_what_was_there_is_gone() {
         assert_eq!(git.attempt(&["rev-parse", "value"]).0, !dropped);
     }
 }
+
+#[test]
+fn a_shallow_file_keeps_what_was_added_since_and_its_lock_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("repo.git");
+    drop(Layout::init(&path, true, Algorithm::Sha1).unwrap());
+    let to = Destination::open(&path, true, None).unwrap();
+    let (one, two) = ("1".repeat(40), "2".repeat(40));
+    // A fetch with a depth.
+    let files = files(&path);
+    files.write("shallow", format!("{two}\n").as_bytes()).unwrap();
+    to.write_shallow(&[one.parse().unwrap()]).unwrap();
+    assert_eq!(files.read("shallow").unwrap(), Some(format!("{one}\n{two}\n").into_bytes()));
+    // A folder that is in the way.
+    files.remove("shallow").unwrap();
+    files.create_dir("shallow/folder").unwrap();
+    assert!(to.write_shallow(&[one.parse().unwrap()]).is_err());
+    assert_eq!(names(&path, "", ".lock"), 0);
+}
