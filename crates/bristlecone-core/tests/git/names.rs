@@ -25,8 +25,21 @@ fn names_are_refused_as_git_refuses_them() {
     for name in taken {
         assert_eq!(set(EntryKind::Value, &name), Ok(()), "{}", escape(&name));
     }
-    for name in [&b".gitmodules"[..], b".GITMODULES", b".gitmodules ", b".gitmod\xe2\x80\x8cules"] {
-        assert!(unsupported(set(EntryKind::Link, name)));
-        assert_eq!(set(EntryKind::Value, name), Ok(()));
+    let modules =
+        [".gitmodules", ".GITMODULES", ".gitmodules ", ".gitmod\u{200c}ules", "GITMOD~1", "gitmod~4. .", "GI7EBA~1"];
+    let modules = modules.into_iter().chain(["gi7eb~12", "g~123456", "~1000000", "gi7eba~9:x"]);
+    for name in modules.map(str::as_bytes) {
+        assert_eq!(set(EntryKind::Value, name), Ok(()), "{}", escape(name));
+        assert!(unsupported(set(EntryKind::Link, name)), "{}", escape(name));
+        assert!(unsupported(set(EntryKind::Dir, name)), "{}", escape(name));
+    }
+    for name in [".gitattributes", ".GITattributes. ", "gitatt~1", "GI7D29~1", "gi7d~345"].map(str::as_bytes) {
+        assert_eq!(set(EntryKind::Value, name), Ok(()), "{}", escape(name));
+        assert_eq!(set(EntryKind::Link, name), Ok(()), "{}", escape(name));
+        assert!(unsupported(set(EntryKind::Dir, name)), "{}", escape(name));
+    }
+    for name in ["gitmod~5", "gitmod~10", "gi7eba~0", "gi7ebb~1", "gi7eba~1x", ".gitmodule", ".gitignore", "gitmo~1"] {
+        assert_eq!(set(EntryKind::Dir, name.as_bytes()), Ok(()), "{name}");
+        assert_eq!(set(EntryKind::Link, name.as_bytes()), Ok(()), "{name}");
     }
 }

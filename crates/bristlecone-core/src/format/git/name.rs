@@ -24,10 +24,48 @@ fn odd(name: &[u8], kind: EntryKind) -> Option<&'static str> {
     if is_on_hfs(name, ".git") || is_on_ntfs(name, ".git") || is_on_ntfs(name, "git~1") {
         return Some("an entry that some file system takes for \".git\"");
     }
-    if kind == EntryKind::Link && (is_on_hfs(name, ".gitmodules") || is_on_ntfs(name, ".gitmodules")) {
-        return Some("a link named \".gitmodules\"");
+    match kind {
+        EntryKind::Value | EntryKind::Executable => None,
+        EntryKind::Link => is_modules(name).then_some("a link that some file system takes for \".gitmodules\""),
+        EntryKind::Dir | EntryKind::Foreign if is_modules(name) => {
+            Some("an entry that is no file and that some file system takes for \".gitmodules\"")
+        }
+        EntryKind::Dir | EntryKind::Foreign if is_attributes(name) => {
+            Some("an entry that is no file and that some file system takes for \".gitattributes\"")
+        }
+        EntryKind::Dir | EntryKind::Foreign => None,
     }
-    None
+}
+
+fn is_modules(name: &[u8]) -> bool {
+    is_on_hfs(name, ".gitmodules") || is_on_ntfs(name, ".gitmodules") || is_short(name, b"gitmod", b"gi7eba")
+}
+
+fn is_attributes(name: &[u8]) -> bool {
+    is_on_hfs(name, ".gitattributes") || is_on_ntfs(name, ".gitattributes") || is_short(name, b"gitatt", b"gi7d29")
+}
+
+/// Whether the name, or a part of it between backslashes, is one that NTFS gives to a long name for programs that know
+/// short ones alone: the first six characters of that, a tilde and a digit up to 4; where those are taken, some of the six
+/// of `hashed`, a tilde and a number, eight in all.
+fn is_short(name: &[u8], first: &[u8; 6], hashed: &[u8; 6]) -> bool {
+    name.split(|&byte| byte == b'\\').any(|part| {
+        let Some((short, rest)) = part.split_first_chunk::<8>() else { return false };
+        let usual = short[..6].eq_ignore_ascii_case(first) && short[6] == b'~' && matches!(short[7], b'1'..=b'4');
+        let tilde = short.iter().position(|&byte| byte == b'~').filter(|&at| at <= 6);
+        let fallback = tilde.is_some_and(|at| {
+            let number = &short[at + 1..];
+            short[..at].eq_ignore_ascii_case(&hashed[..at])
+                && number[0] != b'0'
+                && number.iter().all(u8::is_ascii_digit)
+        });
+        (usual || fallback) && is_padding(rest)
+    })
+}
+
+/// Whether NTFS ignores what stands behind a name: dots, spaces, and the name of a stream.
+fn is_padding(rest: &[u8]) -> bool {
+    rest.split(|&byte| byte == b':').next().unwrap_or_default().iter().all(|byte| matches!(byte, b'.' | b' '))
 }
 
 /// Whether NTFS would take the name, or a part of it between backslashes, for the wanted one: in any case, and with
@@ -35,8 +73,7 @@ fn odd(name: &[u8], kind: EntryKind) -> Option<&'static str> {
 fn is_on_ntfs(name: &[u8], wanted: &str) -> bool {
     name.split(|&byte| byte == b'\\').any(|part| {
         let Some((start, rest)) = part.split_at_checked(wanted.len()) else { return false };
-        let rest = rest.split(|&byte| byte == b':').next().unwrap_or_default();
-        start.eq_ignore_ascii_case(wanted.as_bytes()) && rest.iter().all(|byte| matches!(byte, b'.' | b' '))
+        start.eq_ignore_ascii_case(wanted.as_bytes()) && is_padding(rest)
     })
 }
 
