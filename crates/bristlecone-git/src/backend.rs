@@ -6,9 +6,10 @@
 //! step, and after a crash each ref is on its own.
 //!
 //! **In and out.** A batch comes in through `append`, with those of callers that come at the same time. `objects`
-//! writes it, `move_ref` moves the ref, `journal` notes what is not durable, `durable` makes it so. Reads go to
-//! `cache`, then to the repository. `recovery` sets right what a power cut left; `maintenance` and `repack` work beside
-//! the callers; `keep` protects packs that no ref leads to yet.
+//! writes it, `move_ref` moves the ref, `journal` notes what is not durable, `durable` makes it so; `foreign` does that for
+//! what a Git left. Reads go to `cache`, then to the repository. `recovery` sets right what a power cut left; `maintenance`
+//! and `repack` work beside the callers, and `multi_pack_index` says which packs have to stay; `keep` protects packs that no
+//! ref leads to yet, and `kept` says for how long.
 //!
 //! **Callers.** The store, through [`Backend`]; exports, to move refs. Nothing here knows a working tree or a history.
 //!
