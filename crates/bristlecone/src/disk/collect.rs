@@ -31,6 +31,7 @@ mod pace;
 mod recent;
 mod rewrite;
 mod settled;
+mod young;
 
 use std::{cell::RefCell, io};
 

@@ -227,5 +227,14 @@ impl DiskState {
 /// Returns the seconds since 1970, until 2106.
 pub(super) fn now_seconds() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
+    let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+    #[cfg(test)]
+    let seconds = seconds.saturating_add(LATER.get());
+    seconds
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How much later it is for this thread, in seconds.
+    pub(super) static LATER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }

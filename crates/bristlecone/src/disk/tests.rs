@@ -16,6 +16,7 @@ use crate::{
 
 mod ahead;
 mod due;
+mod grace;
 mod handles;
 mod memory;
 mod passed;

@@ -163,7 +163,10 @@ impl Collection<'_, '_> {
             bytes += to.saturating_sub(from);
             let mut objects = Vec::new();
             self.each_frame(segment, from, to, &mut |offset, frame, rows| {
-                named.extend(rows);
+                named.extend(rows.into_iter().filter_map(|(_, to)| match to {
+                    Some(RefTarget::Object(at)) => Some(at),
+                    _ => None,
+                }));
                 self.each_record(segment, offset, frame, &mut |object| objects.push(object))
             })?;
             for object in objects {

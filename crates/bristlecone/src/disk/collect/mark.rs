@@ -1,18 +1,15 @@
 //! What of the emptied segments is live, and what of the rest is dropped.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, Held, LiveSet, RecentOids};
+use super::{Collection, Held, LiveSet, RecentOids, young::Young};
 use crate::{
     Error,
-    backend::{RefTarget, Snapshot, SweepLimits, Swept},
+    backend::{Snapshot, SweepLimits, Swept},
     disk::{
-        frame::{Frame, FrameKind, take_refs},
+        frame::{Frame, FrameKind, RefRow, take_refs},
         roll::now_seconds,
         segment::Segment,
         survey::each_record,
@@ -25,17 +22,8 @@ use crate::{
 /// So many dropped objects at a time are told apart, so that copies of one are counted once.
 const APART_MAX: usize = 1 << 20;
 
-/// Calls its argument with the offset of a frame, its head, and the objects that its moves of refs name.
-type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<ObjRef>) -> Result<(), Error> + 'e;
-
-/// An object that is kept since it is young.
-struct Young {
-    object: ObjRef,
-    /// When it was written, if the grace keeps it.
-    time: Option<u32>,
-    /// Where it was appended, if a snapshot of before keeps it.
-    appended: Option<u64>,
-}
+/// Calls its argument with the offset of a frame, its head, and its moves of refs.
+pub(super) type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<RefRow>) -> Result<(), Error> + 'e;
 
 impl Collection<'_, '_> {
     /// Marks what is live as far as is known at the beginning.
@@ -51,8 +39,7 @@ impl Collection<'_, '_> {
         self.mark(roots)?;
         // What of the rest was kept before for a snapshot or the grace, and what is to be from now on.
         let (from, youngest) = (pins.appended(), now_seconds().saturating_sub(limits.grace));
-        let mut young = self.refs_kept(limits.grace)?;
-        young.append(&mut self.frames_kept(from, limits.grace)?);
+        let mut young = self.frames_kept(from, limits.grace)?;
         let held = lock(&self.view.state.held).clone();
         let held = held.into_iter().filter(|held| from.is_some_and(|from| held.appended >= from));
         let graced = self.view.table.state.graced.iter().filter(|(time, _)| limits.grace > 0 && *time >= youngest);
@@ -61,6 +48,8 @@ impl Collection<'_, '_> {
             held.map(|held| Young { object: held.oid.into(), time: None, appended: Some(held.appended) }).chain(before);
         young.splice(0..0, before.collect::<Vec<_>>());
         young.retain(|young| self.is_undecided(young));
+        // What stays for longest comes last: by it is kept what is below, for as long.
+        young.sort_by_key(|young| young.time);
         let cut = self.reached_by_cut(young.iter().any(|young| young.appended.is_none()))?;
         // What names others comes after them: of what hangs together only the last is kept by name.
         let mut seen = OidSet::default();
@@ -150,83 +139,7 @@ impl Collection<'_, '_> {
         Ok(())
     }
 
-    /// Returns what refs held where segments begin that end within the grace: a ref may have left it since.
-    fn refs_kept(&self, grace_seconds: u32) -> Result<Vec<Young>, Error> {
-        let mut kept = BTreeMap::new();
-        if grace_seconds == 0 {
-            return Ok(Vec::new());
-        }
-        let youngest = now_seconds().saturating_sub(grace_seconds);
-        let numbers = self.view.table.numbers();
-        for (index, &number) in numbers.iter().enumerate().take_while(|(_, number)| **number <= self.cut) {
-            let Some(segment) = self.view.segment(number)? else { continue };
-            let next = numbers.get(index + 1).map_or(Ok(None), |&next| self.view.segment(next))?;
-            // When the last frame was written; one of version 1 does not say so.
-            let ended =
-                next.and_then(|next| next.head).filter(|head| head.version >= 2).map_or(u32::MAX, |head| head.time);
-            if ended < youngest {
-                continue;
-            }
-            let head = segment.read_head(self.view.header.salt).map_err(|error| self.view.io(&segment.name, error))?;
-            let Some((_, refs)) = head else { continue };
-            let mut rows = self.view.refs_of(refs)?.rows("");
-            while let Some(object) = rows.next_object()? {
-                kept.insert(object.oid, Young { object, time: Some(ended), appended: None });
-            }
-        }
-        Ok(kept.into_values().collect())
-    }
-
-    /// Returns the objects of emptied segments that were appended from a location on, and of frames that moved no ref and are
-    /// younger than the grace.
-    fn frames_kept(&self, from: Option<u64>, grace_seconds: u32) -> Result<Vec<Young>, Error> {
-        let mut kept = Vec::new();
-        let youngest = now_seconds().saturating_sub(grace_seconds);
-        // What is older than the upgrade counts as written then.
-        let mut upgraded = None;
-        let numbers = self.view.table.numbers();
-        for &number in &*numbers {
-            let head = self.view.segment(number)?.and_then(|segment| segment.head);
-            upgraded = upgraded.or(head.filter(|head| head.version >= 2).map(|head| head.time));
-        }
-        for &number in &*numbers {
-            let Some(segment) = self.view.segment(number)? else { continue };
-            // What is in the first that stays, before the collection began, moves refs alone.
-            if number > self.cut || (grace_seconds == 0 && from.is_none_or(|from| from >> 32 > u64::from(number))) {
-                continue;
-            }
-            let two = segment.head.is_some_and(|head| head.version >= 2);
-            let to = if number == self.cut { self.followed & 0xffff_ffff } else { segment.bytes };
-            self.each_frame(segment, segment.frames_at(), to, &mut |offset, frame, rows| {
-                let time = if two { frame.time() } else { upgraded.unwrap_or(u32::MAX) };
-                let young = grace_seconds > 0 && time >= youngest;
-                let location = segment.location(offset);
-                let after = from.is_some_and(|from| location >= from);
-                let appended = after.then_some(location);
-                if after || young && rows.is_empty() {
-                    let time = (young && rows.is_empty()).then_some(time);
-                    self.each_record(segment, offset, frame, &mut |object| {
-                        let young = Young { object, time, appended };
-                        kept.extend(self.is_undecided(&young).then_some(young));
-                    })?;
-                }
-                if young {
-                    let rows = rows.into_iter().map(|object| Young { object, time: Some(time), appended });
-                    kept.extend(rows.filter(|young| self.is_undecided(young)));
-                }
-                Ok(())
-            })?;
-        }
-        Ok(kept)
-    }
-
-    /// Whether what is young is not marked, and no rule cuts it: that has no grace.
-    fn is_undecided(&self, young: &Young) -> bool {
-        let dropped = || young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid));
-        !self.live.is_marked(young.object.at.0) && !dropped()
-    }
-
-    /// Calls `each` for every frame between two offsets of a segment, with the objects that its moves of refs name.
+    /// Calls `each` for every frame between two offsets of a segment, with its moves of refs.
     pub(super) fn each_frame(
         &self,
         segment: &Segment,
@@ -247,12 +160,7 @@ impl Collection<'_, '_> {
             } else {
                 None
             };
-            let rows = payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default();
-            let targets = rows.into_iter().filter_map(|(_, target)| match target {
-                Some(RefTarget::Object(at)) => Some(at),
-                _ => None,
-            });
-            each(offset, &frame, targets.collect())?;
+            each(offset, &frame, payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default())?;
         }
         Ok(())
     }
