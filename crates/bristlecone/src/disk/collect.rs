@@ -25,6 +25,7 @@
 
 mod announce;
 mod copy;
+mod emptied;
 mod files;
 mod mark;
 mod pace;
@@ -33,25 +34,20 @@ mod rewrite;
 mod settled;
 mod young;
 
-use std::{cell::RefCell, io};
+use std::cell::RefCell;
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 pub(super) use self::settled::SettledOids;
 use self::{files::NewFiles, pace::Pace, recent::RecentOids, settled::places};
 use super::{
-    files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
-    filters::Run,
+    files::{COLLECTOR, segment_name},
     live::{LIVE_WORD_BYTES, LiveSet},
-    lock::DiskLock,
     log::{DiskState, LogWriter},
-    marks::marks_of_name,
     read::Probe,
-    refs::table_number,
     roll::now_seconds,
-    sealed::Form,
     segment::COLD,
-    state::{StoreState, state_epoch},
+    state::StoreState,
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -207,69 +203,6 @@ impl DiskState {
             }
         }
         Ok(false)
-    }
-
-    /// Removes the files of segments that collections emptied, once the newest state is durable and as far as no process reads
-    /// by a state that needs them; returns the bytes of those that stay for that, or 1 if other files do. The caller holds the lock
-    /// of the collector, and reads by the newest state.
-    fn remove_emptied(&self) -> Result<u64, Error> {
-        let table = self.table();
-        if self.sync.durable_end() < self.named_at.load(Acquire) {
-            return Ok(u64::MAX);
-        }
-        self.tell_readers();
-        let oldest = self.oldest_read(&table.state)?;
-        // The file of a state is there as long as something reads by it.
-        let Some(before) = self.read_state_file(oldest)? else { return Ok(u64::MAX) };
-        let mut kept = u64::from(oldest != table.state.epoch);
-        // A process that has told its state has opened what it needs of the tables.
-        let named = self.tables_named(table.state.base)?;
-        for name in self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))? {
-            let number = segment_number(&name).or_else(|| cold_number(&name));
-            let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
-            let old_state = state_epoch(&name).is_some_and(|epoch| epoch < oldest);
-            let old_refs = table_number(&name).is_some_and(|number| number < before.base && !named.contains(&number));
-            let names = |state: &StoreState, (number, epoch): (u32, u64)| {
-                state.marks(number).is_some_and(|marks| marks.epoch == epoch)
-            };
-            // What a later state names was made for that or for one in between, which somebody may read by.
-            let old_marks = marks_of_name(&name)
-                .is_some_and(|marks| marks.1 <= oldest && !names(&table.state, marks) && !names(&before, marks));
-            let old_filter = Run::of_name(&name).is_some_and(|run| !run.is_needed(&table, &before));
-            if old_filter
-                || old_marks
-                || old_state
-                || old_refs
-                || number.is_some_and(|number| !table.has(number) && !before.needs(number))
-            {
-                let path = format!("{SEGMENTS}/{name}");
-                match self.storage.remove(&path) {
-                    // The thread that makes a larger filter removes the smaller ones that it stands for.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    removed => removed.map_err(|error| self.io(&path, error))?,
-                }
-            } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
-                let length =
-                    self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
-                kept += length.unwrap_or(0);
-            }
-        }
-        Ok(kept)
-    }
-
-    /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.
-    pub(super) fn tidy(&self) {
-        if self.emptied.load(Relaxed)
-            && self.lock.as_ref().is_some_and(DiskLock::is_own)
-            && let Ok(_collector) = self.collector(0)
-            // Another process may have collected since: what a newer state has is no waste.
-            && let Ok(mut log) = self.log.try_lock()
-            && self.catch_up(&mut log).is_ok()
-        {
-            drop(log);
-            let removed = self.remove_emptied();
-            self.emptied.store(!matches!(removed, Ok(0)), Relaxed);
-        }
     }
 }
 

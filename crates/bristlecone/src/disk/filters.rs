@@ -15,7 +15,6 @@ use super::{
     sealed::{IndexBytes, IndexFault},
     segment::COLD,
     state::StoreState,
-    table::SegmentTable,
     view::DiskView,
 };
 use crate::{
@@ -64,9 +63,9 @@ impl Run {
         (first % span == 0).then_some(Self { first, span })
     }
 
-    /// Whether something that reads by one of these states needs the filter.
-    pub(super) fn is_needed(self, table: &SegmentTable, before: &StoreState) -> bool {
-        self.numbers().any(|number| table.has(number) || before.needs(number))
+    /// Whether something that reads by one of these states, or by one in between, needs the filter.
+    pub(super) fn is_needed(self, newest: &StoreState, before: &StoreState) -> bool {
+        self.numbers().any(|number| before.needs(number, newest))
     }
 }
 

@@ -203,13 +203,14 @@ impl StoreState {
         retention.snapshot_limit().map(|seconds| SnapshotLimit { seconds, now: now_seconds() })
     }
 
-    /// Whether the store still needs the segment of this number where something reads by this state: it is the state's, or it
-    /// came later.
-    pub(super) fn needs(&self, number: u32) -> bool {
+    /// Whether the store still needs the segment of this number where something reads by this state and by any up to the `newest`
+    /// one: it is the state's, or it may be that of a later one.
+    pub(super) fn needs(&self, number: u32, newest: &Self) -> bool {
         if number < COLD {
             return number >= self.base;
         }
-        self.cold(number).is_some() || self.cold.last().is_none_or(|last| number > last.number)
+        let may_be_later = self.epoch < newest.epoch && self.cold.last().is_none_or(|last| number > last.number);
+        may_be_later || self.cold(number).is_some() || newest.cold(number).is_some()
     }
 
     /// Returns the cold segment of this number.

@@ -11,6 +11,7 @@ mod dead;
 #[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;
 mod edits;
+mod emptied;
 mod engine;
 mod exclusion;
 mod faults;

@@ -1,0 +1,96 @@
+//! Removing what collections emptied, once nothing reads it.
+
+use std::io;
+
+use crate::{
+    Error,
+    disk::{
+        files::{SEGMENTS, cold_number, segment_number},
+        filters::Run,
+        lock::DiskLock,
+        log::DiskState,
+        marks::marks_of_name,
+        refs::table_number,
+        sealed::Form,
+        state::{StoreState, state_epoch, write_whole},
+    },
+    storage::OpenMode,
+    sync::atomic::Ordering::*,
+};
+
+impl DiskState {
+    /// Removes the files of segments that collections emptied, once the newest state is durable and as far as no process reads
+    /// by a state that needs them; returns the bytes of those that stay for that, or 1 if other files do. The caller holds the lock
+    /// of the collector, and reads by the newest state.
+    pub(super) fn remove_emptied(&self) -> Result<u64, Error> {
+        let table = self.table();
+        if self.sync.durable_end() < self.named_at.load(Acquire) {
+            return Ok(u64::MAX);
+        }
+        self.tell_readers();
+        let oldest = self.oldest_read(&table.state)?;
+        // The file of a state is there as long as something reads by it.
+        let Some(before) = self.read_state_file(oldest)? else { return Ok(u64::MAX) };
+        let mut kept = u64::from(oldest != table.state.epoch);
+        // A process that has told its state has opened what it needs of the tables.
+        let named = self.tables_named(table.state.base)?;
+        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        let highest = names.iter().filter_map(|name| cold_number(name)).max();
+        for name in names {
+            let number = segment_number(&name).or_else(|| cold_number(&name));
+            let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
+            let old_state = state_epoch(&name).is_some_and(|epoch| epoch < oldest);
+            let old_refs = table_number(&name).is_some_and(|number| number < before.base && !named.contains(&number));
+            let names = |state: &StoreState, (number, epoch): (u32, u64)| {
+                state.marks(number).is_some_and(|marks| marks.epoch == epoch)
+            };
+            // What a later state names was made for that or for one in between, which somebody may read by.
+            let old_marks = marks_of_name(&name)
+                .is_some_and(|marks| marks.1 <= oldest && !names(&table.state, marks) && !names(&before, marks));
+            let old_filter = Run::of_name(&name).is_some_and(|run| !run.is_needed(&table.state, &before));
+            if old_filter
+                || old_marks
+                || old_state
+                || old_refs
+                || number.is_some_and(|number| !table.has(number) && !before.needs(number, &table.state))
+            {
+                let is_highest = highest.is_some() && cold_number(&name) == highest;
+                self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest)?;
+            } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
+                let length =
+                    self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
+                kept += length.unwrap_or(0);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Removes a file that nothing reads. Of the cold segment with the highest number an empty file stays until there is a higher
+    /// one: so no number is used twice.
+    fn remove_file(&self, path: &str, is_highest: bool) -> Result<(), Error> {
+        if is_highest {
+            let bytes = self.storage.open(path, OpenMode::Read).and_then(|file| file.len());
+            return if matches!(bytes, Ok(0)) { Ok(()) } else { write_whole(&self.storage, path, &[]) };
+        }
+        match self.storage.remove(path) {
+            // The thread that makes a larger filter removes the smaller ones that it stands for.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| self.io(path, error)),
+        }
+    }
+
+    /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.
+    pub(in crate::disk) fn tidy(&self) {
+        if self.emptied.load(Relaxed)
+            && self.lock.as_ref().is_some_and(DiskLock::is_own)
+            && let Ok(_collector) = self.collector(0)
+            // Another process may have collected since: what a newer state has is no waste.
+            && let Ok(mut log) = self.log.try_lock()
+            && self.catch_up(&mut log).is_ok()
+        {
+            drop(log);
+            let removed = self.remove_emptied();
+            self.emptied.store(!matches!(removed, Ok(0)), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Files that collections emptied are removed once nothing reads them, also where nothing takes their place.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Batch, Durability, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend, storage::Storage,
+};
+use bristlecone_testkit::sim::SimStorage;
+
+use crate::{
+    collect::{append, children_of, move_to, oid, reached},
+    engine::{check, format_tag, tiny, tiny_as_shipped, tiny_with_maps},
+};
+
+fn sweep(backend: &DiskBackend, partial: bool) -> Swept {
+    let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        children_of(object).into_iter().for_each(|child| each(oid(child)));
+        Ok(())
+    };
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default().slack(100).partial(partial)).unwrap()
+}
+
+fn drop_ref(backend: &DiskBackend, name: &str) {
+    backend.append(Batch::new(), &[move_to(name, None)], Durability::None).unwrap();
+}
+
+/// Leads a ref to an object, and collects so that it lies in a cold segment of its own.
+fn settle(backend: &DiskBackend, name: &str, number: u64, partial: bool) {
+    append(backend, number, &[], Some(name)).unwrap();
+    append(backend, number + 1000, &[], Some("garbage")).unwrap();
+    drop_ref(backend, "garbage");
+    assert!(sweep(backend, partial).objects > 0);
+}
+
+/// Returns the cold segments in which there is something.
+fn cold(disk: &SimStorage) -> Vec<String> {
+    let bytes = |name: &String| disk.stat(&format!("segments/{name}")).unwrap().bytes;
+    let mut names = disk.list("segments").unwrap();
+    names.retain(|name| name.ends_with(".cold") && bytes(name) > 0);
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_highest_cold_segment_is_removed_when_all_of_it_is_dead_and_its_number_is_not_used_again() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let disk = SimStorage::new();
+        let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
+        settle(&backend, "a", 1, false);
+        settle(&backend, "b", 2, true);
+        assert_eq!(cold(&disk), ["00000001.cold", "00000002.cold"]);
+        // A snapshot of before reads it, in this process or in another one.
+        let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+        let snapshot = other.snapshot(&[]);
+        drop_ref(&backend, "b");
+        assert!(sweep(&backend, false).objects > 0);
+        assert_eq!(cold(&disk), ["00000001.cold", "00000002.cold"]);
+        assert!(snapshot.read(&oid(2).into()).unwrap().is_some());
+        assert!(backend.collected().unwrap().emptied_bytes > 0);
+        drop((snapshot, other));
+        sweep(&backend, false);
+        assert_eq!(cold(&disk), ["00000001.cold"]);
+        assert_eq!(backend.collected().unwrap().emptied_bytes, 0);
+        assert!(!disk.list("segments").unwrap().contains(&"00000002.cids".to_owned()));
+        // The number stays taken until there is a higher one.
+        for number in [3, 4] {
+            settle(&backend, &format!("c{number}"), number, true);
+        }
+        assert_eq!(cold(&disk), ["00000001.cold", "00000003.cold", "00000004.cold"]);
+        assert!(!disk.list("segments").unwrap().contains(&"00000002.cold".to_owned()));
+        let again = DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap();
+        for backend in [&backend, &again] {
+            assert_eq!(["a", "c3", "c4"].map(|name| reached(backend, name)), [vec![1], vec![3], vec![4]]);
+            assert_eq!(check(backend), []);
+        }
+    }
+}
+
+#[test]
+fn a_store_of_which_nothing_is_left_gives_back_all_of_its_cold_segments() {
+    let disk = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap();
+    settle(&backend, "a", 1, false);
+    settle(&backend, "b", 2, true);
+    ["a", "b"].into_iter().for_each(|name| drop_ref(&backend, name));
+    assert!(sweep(&backend, false).objects > 0);
+    assert_eq!((cold(&disk), backend.collected().unwrap().emptied_bytes), (vec![], 0));
+    settle(&backend, "c", 3, false);
+    assert_eq!((cold(&disk), reached(&backend, "c")), (vec!["00000003.cold".to_owned()], vec![3]));
+}
