@@ -18,7 +18,50 @@ mod sync {
     pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    pub fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+        lock.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn write_lock<T>(lock: &RwLock<T>) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+        lock.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+/// Stands for the store's state: its number alone.
+mod state {
+    #[derive(Debug, Default)]
+    pub struct StoreState {
+        pub epoch: u64,
+        pub time: u32,
+    }
+}
+
+/// Stands for the tables of segments.
+mod table {
+    use crate::state::StoreState;
+
+    #[derive(Debug)]
+    pub struct SegmentTable {
+        pub state: StoreState,
+    }
+
+    impl SegmentTable {
+        pub const fn new(state: StoreState) -> Self {
+            Self { state }
+        }
+
+        pub fn after(&self, state: StoreState) -> Self {
+            assert_eq!(state.epoch, self.state.epoch + 1);
+            Self { state }
+        }
+
+        pub fn note(&self, _: impl Iterator<Item = u32>) {}
+    }
+}
+
+#[path = "../src/disk/generations.rs"]
+mod generations;
 
 #[path = "../src/disk/published.rs"]
 mod published;
@@ -390,6 +433,47 @@ mod readers {
         writer.join().unwrap();
         readers.into_iter().for_each(|handle| handle.join().unwrap());
     }
+}
+
+mod tables {
+    /// A thread goes on to later states, others take tables and let them go, and each asks what is read while it holds one: what is told
+    /// to other processes is at no time later than that.
+    pub fn tell_the_oldest(states: u64) {
+        use shuttle::sync::Arc;
+
+        use crate::{generations::Generations, state::StoreState};
+
+        let generations = Arc::new(Generations::new());
+        let first = generations.current();
+        let follower = {
+            let generations = generations.clone();
+            shuttle::thread::spawn(move || {
+                (1..=states).for_each(|epoch| generations.advance(StoreState { epoch, time: 0 }, epoch));
+            })
+        };
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (generations, first) = (generations.clone(), first.clone());
+                shuttle::thread::spawn(move || {
+                    assert_eq!(generations.oldest_epoch(&|_| false), 0, "the first table is held");
+                    drop(first);
+                    let table = generations.current();
+                    let oldest = generations.oldest_epoch(&|_| false);
+                    assert!(oldest <= table.state.epoch, "{oldest} is told, and {} is read", table.state.epoch);
+                })
+            })
+            .collect();
+        drop(first);
+        follower.join().unwrap();
+        readers.into_iter().for_each(|handle| handle.join().unwrap());
+        assert!(generations.is_alone() && generations.oldest_epoch(&|_| false) == states);
+    }
+}
+
+#[test]
+fn no_state_by_which_something_is_read_is_told_to_be_left() {
+    shuttle::check_random(|| tables::tell_the_oldest(2), 2_000);
+    shuttle::check_pct(|| tables::tell_the_oldest(2), 2_000, 3);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The tables of segments that this process reads by: that of the store's state, and older ones that snapshots still hold.
-
-use std::sync::{
-    Arc, Mutex, RwLock, Weak,
-    atomic::{AtomicU64, Ordering::*},
-};
+//! `tests/interleavings.rs` builds this file on explored primitives.
 
 use super::{state::StoreState, table::SegmentTable};
-use crate::sync::{lock, read_lock, write_lock};
+use crate::sync::{
+    Arc, Mutex, RwLock, Weak,
+    atomic::{AtomicU64, Ordering::*},
+    lock, read_lock, write_lock,
+};
 
 /// The table to read by from now on, and those that are still read by.
 #[derive(Debug)]
@@ -53,12 +53,14 @@ impl Generations {
         let time = state.time;
         let mut current = write_lock(&self.current);
         let next = Arc::new(current.after(state));
+        {
+            // Before the number is that of the next one: at any time, a table that is held is listed or has the current number.
+            let mut list = lock(&self.older);
+            list.retain(|older| older.table.strong_count() > 0);
+            list.push(OlderTable { table: Arc::downgrade(&current), time, at });
+        }
         self.epoch.store(next.state.epoch, Release);
-        let older = std::mem::replace(&mut *current, next);
-        drop(current);
-        let mut list = lock(&self.older);
-        list.retain(|older| older.table.strong_count() > 0);
-        list.push(OlderTable { table: Arc::downgrade(&older), time, at });
+        *current = next;
     }
 
     /// Notes in every table that there are segments of these numbers: a snapshot finds what comes later, too.
