@@ -34,6 +34,7 @@ mod sweep;
 mod wrap;
 
 pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize};
+pub(crate) use absent::Keeping;
 pub(crate) use batch::Absorbed;
 pub use batch::{Batch, BatchRecord};
 pub use cached::{CacheStats, Cached};
@@ -44,7 +45,7 @@ pub use pins::{Pin, Pins};
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
 pub(crate) use sweep::TOLD_EVERY;
-pub use sweep::{ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
+pub use sweep::{CutRules, ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.

@@ -7,7 +7,11 @@ use std::{
 
 use bristlecone_core::Oid;
 
-use crate::{oid_map::OidMap, sync::lock};
+use super::{Keep, Retention};
+use crate::{
+    oid_map::{OidMap, OidSet},
+    sync::lock,
+};
 
 /// Why something that is named is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,57 @@ pub struct Cut {
     size: CutSize,
     /// Commits that named one that is dropped or was absent before, and that one.
     named: Mutex<BTreeSet<(Oid, Oid)>>,
+    /// Commits that were to go and stay, since a ref that moved meanwhile keeps them.
+    restored: Mutex<OidSet>,
+    /// What refs keep that move meanwhile.
+    pub(crate) keeping: Keeping,
+}
+
+/// By what it is told which commits a ref keeps that moves during a sweep.
+#[derive(Debug, Default)]
+pub(crate) struct Keeping {
+    pub(crate) retention: Retention,
+    /// In seconds since 1970.
+    pub(crate) now: i64,
+    pub(crate) shallow: BTreeSet<Oid>,
+    /// Commits of which all stays that led there.
+    whole: Mutex<OidSet>,
+    /// Commits to which refs lead that keep less, and what stays along first parents.
+    lines: Mutex<OidMap<Keep>>,
+}
+
+impl Keeping {
+    pub(crate) fn new(retention: Retention, now: i64, shallow: BTreeSet<Oid>, whole: OidSet) -> Self {
+        Self { retention, now, shallow, whole: Mutex::new(whole), lines: Mutex::default() }
+    }
+
+    /// Notes that all stays that led to a commit; returns whether that was not known.
+    pub(crate) fn note_whole(&self, oid: Oid) -> bool {
+        lock(&self.whole).insert(oid)
+    }
+
+    /// Notes that so much stays from a commit on, along first parents.
+    pub(crate) fn note_line(&self, oid: Oid, keep: Keep) {
+        let mut lines = lock(&self.lines);
+        let known = lines.entry(oid).or_insert(keep);
+        if covers(keep, *known, 0) {
+            *known = keep;
+        }
+    }
+
+    /// Whether it is known that what a rule keeps stays from a commit on, to which so many commits lead that the rule counts.
+    pub(crate) fn has_line(&self, oid: &Oid, keep: Keep, before: u32) -> bool {
+        lock(&self.lines).get(oid).is_some_and(|known| covers(*known, keep, before)) || lock(&self.whole).contains(oid)
+    }
+}
+
+/// Whether a rule keeps at least what another one keeps that has counted some commits before.
+fn covers(known: Keep, wanted: Keep, before: u32) -> bool {
+    match (known, wanted) {
+        (Keep::Last(known), Keep::Last(wanted)) => known.get().saturating_add(before) >= wanted.get(),
+        (Keep::Within(known), Keep::Within(wanted)) => known >= wanted,
+        _ => false,
+    }
 }
 
 impl Cut {
@@ -64,7 +119,12 @@ impl Cut {
         before: AbsentCommits,
         size: CutSize,
     ) -> Self {
-        Self { dropped, loose, before, size, named: Mutex::default() }
+        Self { dropped, loose, before, size, ..Self::default() }
+    }
+
+    /// Sets by what it is told which commits a ref keeps that moves meanwhile.
+    pub(crate) fn keeping(self, keeping: Keeping) -> Self {
+        Self { keeping, ..self }
     }
 
     pub(crate) const fn size(&self) -> CutSize {
@@ -74,12 +134,23 @@ impl Cut {
     /// Whether a commit is dropped.
     #[must_use]
     pub fn drops(&self, oid: &Oid) -> bool {
-        self.dropped.contains_key(oid)
+        self.dropped.contains_key(oid) && !lock(&self.restored).contains(oid)
     }
 
     /// Returns the commits that are dropped, in no order.
     pub fn dropped(&self) -> impl Iterator<Item = &Oid> {
-        self.dropped.keys()
+        self.dropped.keys().filter(|oid| !lock(&self.restored).contains(*oid))
+    }
+
+    /// Returns the first parent of a commit that no ref keeps.
+    fn gone(&self, oid: &Oid) -> Option<Option<Oid>> {
+        let parent = self.dropped.get(oid).or_else(|| self.loose.get(oid))?;
+        (!lock(&self.restored).contains(oid)).then_some(*parent)
+    }
+
+    /// Takes a commit out of the cut; returns whether it was to go.
+    pub(crate) fn restore(&self, oid: &Oid) -> bool {
+        self.gone(oid).is_some() && lock(&self.restored).insert(*oid)
     }
 
     /// Says whether a parent of a commit is passed over, and keeps in mind that the commit names it.
@@ -100,6 +171,9 @@ impl Cut {
         let (mut absent, mut rows) = (AbsentCommits::new(), OidMap::default());
         let mut asked: OidMap<bool> = OidMap::default();
         for (oid, parent) in &*lock(&self.named) {
+            if !self.drops(parent) && !self.before.contains_key(parent) {
+                continue;
+            }
             if self.drops(oid) {
                 let stays = match asked.get(oid) {
                     Some(&stays) => stays,
@@ -123,8 +197,8 @@ impl Cut {
             if let Some(&row) = rows.get(&oid) {
                 break row;
             }
-            let (count, parent) = match self.dropped.get(&oid).or_else(|| self.loose.get(&oid)) {
-                Some(parent) => (1, *parent),
+            let (count, parent) = match self.gone(&oid) {
+                Some(parent) => (1, parent),
                 None => match self.before.get(&oid) {
                     Some(before) => (before.missing, before.next),
                     None => break (0, at),
@@ -172,6 +246,48 @@ mod tests {
         // One that was to be dropped stays: what it names is absent, too.
         let absent = cut.absent(|_| Ok::<_, Infallible>(true)).unwrap();
         assert_eq!(absent.get(&oid(7)), Some(&row(4, Some(oid(3)))));
+    }
+
+    #[test]
+    fn what_a_ref_keeps_that_moved_meanwhile_is_dropped_no_more() {
+        // 9 names 8, and so on down to 1; 2 went before.
+        let dropped: OidMap<_> = (3..9).map(|number| (oid(number), Some(oid(number - 1)))).collect();
+        let before = AbsentCommit { reason: AbsentReason::Cut, missing: 2, next: None };
+        let cut = Cut::new(dropped, OidMap::default(), [(oid(2), before)].into(), CutSize::default());
+        assert!(cut.passes_over(&oid(9), &oid(8)));
+        assert!(cut.restore(&oid(6)) && cut.restore(&oid(5)) && !cut.restore(&oid(5)) && !cut.restore(&oid(2)));
+        assert!(!cut.drops(&oid(6)) && cut.drops(&oid(7)) && cut.dropped().count() == 4);
+        assert!(!cut.passes_over(&oid(6), &oid(5)) && cut.passes_over(&oid(5), &oid(4)));
+        let row = |missing, next| AbsentCommit { reason: AbsentReason::Cut, missing, next };
+        let absent = cut.absent(|_| Ok::<_, Infallible>(false)).unwrap();
+        assert_eq!(absent, [(oid(8), row(2, Some(oid(6)))), (oid(4), row(4, None))].into());
+        // What was named as dropped and stays by now is not absent.
+        assert!(cut.restore(&oid(8)));
+        let absent = cut.absent(|_| Ok::<_, Infallible>(false)).unwrap();
+        assert_eq!(absent, [(oid(4), row(4, None))].into());
+    }
+
+    #[test]
+    fn a_line_is_known_from_a_commit_on_of_which_as_much_stays() {
+        let keep = |text: &str| text.parse::<Keep>().unwrap();
+        let keeping = Keeping::default();
+        keeping.note_line(oid(1), keep("last 3"));
+        keeping.note_line(oid(1), keep("last 2"));
+        keeping.note_line(oid(2), keep("last 5s"));
+        keeping.note_whole(oid(3));
+        for (commit, rule, before, known) in [
+            (1, "last 3", 0, true),
+            (1, "last 4", 0, false),
+            (1, "last 4", 1, true),
+            (1, "last 1s", 9, false),
+            (2, "last 5s", 0, true),
+            (2, "last 6s", 1, false),
+            (2, "last 1", 0, false),
+            (3, "last 9", 0, true),
+            (4, "last 1", 0, false),
+        ] {
+            assert_eq!(keeping.has_line(&oid(commit), keep(rule), before), known, "{commit} {rule} {before}");
+        }
     }
 
     #[test]

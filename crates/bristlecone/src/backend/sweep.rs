@@ -22,10 +22,28 @@ pub struct Roots<'a> {
     pub oids: &'a [Oid],
     /// Says what an object names: a backend knows of none.
     pub children: &'a ObjectChildren<'a>,
-    /// Commits that go although others name them, where retention says so ([`crate::Capabilities::retention`]).
-    pub cut: Option<&'a Cut>,
+    /// Says which commits go although others name them, where the store has retention ([`crate::Capabilities::retention`]).
+    pub cut: Option<&'a dyn CutRules>,
     /// Is told now and then how far the sweep is; its error ends the sweep.
     pub watch: Option<&'a SweepWatch<'a>>,
+}
+
+/// Says which commits a sweep drops although others name them: a backend knows of no history.
+pub trait CutRules {
+    /// Returns what is to be dropped as of now; `None` where nothing is.
+    ///
+    /// A sweep asks once nothing else can drop anything or change the rules, and before it looks at anything: what is absent and
+    /// what refs lead to is as it finds it.
+    ///
+    /// # Errors
+    /// Those of reading commits; then nothing is dropped.
+    fn cut(&self) -> Result<Option<Cut>, Error>;
+
+    /// Takes out of a cut what a ref keeps that leads to an object since the cut was made, and returns these commits.
+    ///
+    /// # Errors
+    /// As [`CutRules::cut`].
+    fn keep(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>, Error>;
 }
 
 /// Is told how far a sweep is, and ends it by an error.
@@ -68,10 +86,10 @@ impl<'a> Roots<'a> {
         Self { oids, children, cut: None, watch: None }
     }
 
-    /// Sets which commits go although others name them.
+    /// Sets what says which commits go although others name them.
     #[must_use]
-    pub const fn cut(self, cut: Option<&'a Cut>) -> Self {
-        Self { cut, ..self }
+    pub const fn cut(self, rules: &'a dyn CutRules) -> Self {
+        Self { cut: Some(rules), ..self }
     }
 
     /// Sets what is told how far the sweep is.

@@ -53,7 +53,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
+    backend::{Cut, Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
     oid_map::OidMap,
     storage::{OpenMode, StorageFile},
@@ -116,11 +116,15 @@ impl DiskState {
             self.pins.expire(Position(before));
         }
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
-        let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
+        // Under the lock of the collector, so what is absent stays as it is, and so do the rules. Refs that move from here on are met
+        // in frames.
+        let commits = roots.cut.map_or(Ok(None), |rules| rules.cut())?;
+        let mut collection = Collection::begin(self.view(&table), roots, commits.as_ref(), (cut, start), partial)?;
         collection.settled = self.take_settled(&table.state, !partial);
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
-        let swept = collection.choose(&*snapshot, limits)?;
+        let mut swept = collection.choose(&*snapshot, limits)?;
+        swept.commits = collection.cut_count();
         let nothing = swept.objects == 0 && (partial || collection.absent(&|_| Ok(false))? == table.state.absent);
         if limits.dry_run {
             return Ok(swept);
@@ -131,6 +135,7 @@ impl DiskState {
             collection.pace.begin(SweepStep::Copy);
             collection.copy_marked()?;
             self.announce(&mut collection)?;
+            swept.commits = collection.cut_count();
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }
         let mut settled = std::mem::take(&mut collection.settled);
@@ -210,6 +215,8 @@ impl DiskState {
 struct Collection<'a, 'r> {
     view: DiskView<'a>,
     roots: &'r Roots<'r>,
+    // The commits that go although others name them.
+    commits: Option<&'r Cut>,
     // The first segment of the log that stays.
     cut: u32,
     // Whether the cold segments stay with all that is live in them so far.
@@ -252,7 +259,13 @@ pub(super) struct Held {
 }
 
 impl<'a, 'r> Collection<'a, 'r> {
-    fn begin(view: DiskView<'a>, roots: &'r Roots<'r>, cut: u32, start: u64, partial: bool) -> Result<Self, Error> {
+    fn begin(
+        view: DiskView<'a>,
+        roots: &'r Roots<'r>,
+        commits: Option<&'r Cut>,
+        (cut, start): (u32, u64),
+        partial: bool,
+    ) -> Result<Self, Error> {
         let (mut emptied, places) = (Vec::new(), places(view.table.state.live_objects()));
         let goes = |number: &u32| *number < cut || *number >= COLD && !partial;
         for number in view.table.all_numbers().into_iter().filter(goes) {
@@ -265,6 +278,7 @@ impl<'a, 'r> Collection<'a, 'r> {
         Ok(Self {
             view,
             roots,
+            commits,
             cut,
             partial,
             followed: start,
@@ -309,6 +323,11 @@ impl<'a, 'r> Collection<'a, 'r> {
         self.files.is_writing() || self.revived
     }
 
+    /// Returns how many commits go although others name them.
+    fn cut_count(&self) -> u64 {
+        self.commits.map_or(0, |cut| cut.dropped().count() as u64)
+    }
+
     /// Whether nothing is left to do about an object: it was copied, or stays where it is.
     fn is_settled(&self, object: &ObjRef) -> bool {
         let at = object.at;
@@ -350,7 +369,7 @@ impl<'a, 'r> Collection<'a, 'r> {
     /// Returns what an object names, with the places that it knows; `None` for what is cut.
     fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<Option<ObjRef>>, Error> {
         let mut children = Vec::with_capacity(object.children());
-        let cut = self.roots.cut.filter(|_| object.kind() == Kind::Commit);
+        let cut = self.commits.filter(|_| object.kind() == Kind::Commit);
         let mut each = |child: Oid| {
             let at = if children.len() < object.children() { object.child(children.len()) } else { Location::NONE };
             let stays = cut.is_none_or(|cut| !cut.passes_over(oid, &child));

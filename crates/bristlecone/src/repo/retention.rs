@@ -1,10 +1,19 @@
 //! Retention: which commits the next sweep drops although others name them.
 
+use std::{
+    collections::BTreeSet,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid};
 
-use super::Repo;
+use super::{
+    Repo,
+    tag::{TAGS_MAX, TOO_MANY_TAGS},
+};
 use crate::{
-    AbsentCommits, Cut, CutSize, Error, Keep, RefTarget, Result, Retention,
+    AbsentCommits, Cut, CutRules, CutSize, Error, Keep, RefTarget, Result, Retention,
+    backend::Keeping,
     oid_map::{OidMap, OidSet},
     store::StoreView,
 };
@@ -37,13 +46,17 @@ impl<F: Format> Repo<F> {
         }
         let shallow = self.shared.backend.shallow()?;
         let view = self.now();
-        let commits = Commits { view: &view, shallow };
+        let commits = Commits { view: &view, shallow: &shallow };
         let heads = self.heads(&view, retention)?;
         let mut kept = OidSet::default();
         // What those that are kept name: places are known for them.
         let mut parents = Vec::new();
         for &(head, keep) in &heads {
-            commits.keep_line(head, keep, now, &mut kept, &mut parents)?;
+            commits.each_of_line(head, keep, now, &|_, _| false, &mut |here, commit| {
+                if kept.insert(here.oid) {
+                    parents.extend(commits.parents(&here.oid, commit));
+                }
+            })?;
         }
         // What is kept whole, as far as it was not cut before.
         let mut open: Vec<ObjRef> =
@@ -84,34 +97,82 @@ impl<F: Format> Repo<F> {
             kept: whole.union(&kept).count() as u64,
             heads: named.len() as u64,
         };
-        Ok(Some(Cut::new(dropped, loose, before.as_ref().clone(), size)))
+        let keeping = Keeping::new(retention.clone(), now, shallow, whole);
+        heads.iter().filter(|(_, keep)| *keep != Keep::All).for_each(|(head, keep)| keeping.note_line(head.oid, *keep));
+        Ok(Some(Cut::new(dropped, loose, before.as_ref().clone(), size).keeping(keeping)))
+    }
+
+    /// Takes out of a cut what a ref keeps that leads to an object since, and returns these commits. Where the ref only went on, as
+    /// with a commit, it looks at what is new alone. A sweep calls it under locks of the backend: it reads objects and nothing else.
+    pub(super) fn keep_moved(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>> {
+        let (view, keeping) = (self.now(), &cut.keeping);
+        let commits = Commits { view: &view, shallow: &keeping.shallow };
+        let Some(head) = commits.peel(*to)? else { return Ok(Vec::new()) };
+        let mut kept = Vec::new();
+        let keep = keeping.retention.keep(name);
+        if keep != Keep::All {
+            let is_known = |oid: &Oid, before| keeping.has_line(oid, keep, before);
+            commits.each_of_line(head, keep, keeping.now, &is_known, &mut |here, _| {
+                kept.extend(cut.restore(&here.oid).then_some(here.oid));
+            })?;
+            keeping.note_line(head.oid, keep);
+            return Ok(kept);
+        }
+        let mut open = vec![head];
+        while let Some(at) = open.pop() {
+            if keeping.note_whole(at.oid)
+                && let Some(commit) = commits.read(&at)?
+            {
+                kept.extend(cut.restore(&at.oid).then_some(at.oid));
+                open.extend(commits.parents(&at.oid, &commit));
+            }
+        }
+        Ok(kept)
     }
 
     /// Returns the commits to which refs lead, and what each keeps.
     fn heads(&self, view: &StoreView<F>, retention: &Retention) -> Result<Vec<(ObjRef, Keep)>> {
+        let commits = Commits { view, shallow: &BTreeSet::new() };
         let mut heads = Vec::new();
         for (name, target) in self.shared.backend.list_refs("")? {
             let RefTarget::Object(at) = target else { continue };
-            let kind = view.snapshot.read(&at)?.map(|object| object.kind());
-            match kind {
-                Some(Kind::Commit) => heads.push((at, retention.keep(&name))),
-                // A tag of something else has no history.
-                Some(Kind::Tag) => match self.peel(at) {
-                    Ok(commit) => heads.push((commit.into(), retention.keep(&name))),
-                    Err(Error::WrongKind { .. } | Error::Missing { .. }) => {}
-                    Err(error) => return Err(error),
-                },
-                _ => {}
-            }
+            heads.extend(commits.peel(at)?.map(|head| (head, retention.keep(&name))));
         }
         Ok(heads)
     }
 }
 
+/// The rules by which a sweep of a repository drops commits.
+pub(super) struct SweepRules<'a, F: Format> {
+    pub(super) repo: &'a Repo<F>,
+    /// The store's own if there are none.
+    pub(super) given: Option<&'a Retention>,
+}
+
+impl<F: Format> CutRules for SweepRules<'_, F> {
+    fn cut(&self) -> Result<Option<Cut>> {
+        let retention = match self.given {
+            Some(given) => given.clone(),
+            None => self.repo.retention()?,
+        };
+        self.repo.cut(&retention, now_seconds())
+    }
+
+    fn keep(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>> {
+        self.repo.keep_moved(cut, name, to)
+    }
+}
+
+/// Returns the time in seconds since 1970.
+pub(super) fn now_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+}
+
 /// The commits of a store, as far as they are there.
 struct Commits<'a, F: Format> {
     view: &'a StoreView<F>,
-    shallow: std::collections::BTreeSet<Oid>,
+    shallow: &'a BTreeSet<Oid>,
 }
 
 impl<F: Format> Commits<'_, F> {
@@ -123,29 +184,49 @@ impl<F: Format> Commits<'_, F> {
         }
     }
 
+    /// Returns the commit to which an object leads, itself or through tags; `None` if to none: a tag of something else has no history.
+    fn peel(&self, at: ObjRef) -> Result<Option<ObjRef>> {
+        let mut at = at;
+        for _ in 0..=TAGS_MAX {
+            let Some(object) = self.view.snapshot.read(&at)? else { return Ok(None) };
+            match object.kind() {
+                Kind::Commit if object.location().is_some() => {
+                    return Ok(Some(ObjRef::new(at.oid, object.location())));
+                }
+                Kind::Commit => return Ok(Some(at)),
+                Kind::Tag => {}
+                _ => return Ok(None),
+            }
+            let tag = self.view.format.decode_tag(&object);
+            at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
+        }
+        Err(Error::Usage { reason: TOO_MANY_TAGS })
+    }
+
     fn parents<'c>(&self, oid: &Oid, commit: &'c Commit) -> impl Iterator<Item = ObjRef> + use<'c, F> {
         let parents = if self.shallow.contains(oid) { &[][..] } else { &commit.parents[..] };
         parents.iter().map(|&parent| parent.into())
     }
 
-    /// Adds what a ref keeps that does not keep all, along first parents; and to `parents` what the commits name.
-    fn keep_line(
+    /// Calls `each` with the commits that a ref keeps which does not keep all, along first parents; up to one of which `is_known` is
+    /// true, with how many came before it.
+    fn each_of_line(
         &self,
         head: ObjRef,
         keep: Keep,
         now: i64,
-        kept: &mut OidSet,
-        parents: &mut Vec<ObjRef>,
+        is_known: &dyn Fn(&Oid, u32) -> bool,
+        each: &mut dyn FnMut(ObjRef, &Commit),
     ) -> Result<()> {
         let mut at = Some(head);
         let mut commits = 0_u32;
         while let Some(here) = at {
-            let stays = |commits: u32| match keep {
+            let stays = match keep {
                 Keep::All => false,
                 Keep::Last(most) => commits < most.get(),
                 Keep::Within(_) => true,
             };
-            if !stays(commits) {
+            if !stays || is_known(&here.oid, commits) {
                 break;
             }
             let Some(commit) = self.read(&here)? else { break };
@@ -155,9 +236,7 @@ impl<F: Format> Commits<'_, F> {
             {
                 break;
             }
-            if kept.insert(here.oid) {
-                parents.extend(self.parents(&here.oid, &commit));
-            }
+            each(here, &commit);
             commits += 1;
             at = self.parents(&here.oid, &commit).next();
         }

@@ -1,13 +1,13 @@
 //! Forgetting: what no ref leads to any more.
 
-use std::{
-    ops::ControlFlow,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::ops::ControlFlow;
 
 use bristlecone_core::{Format, ObjRef, Object, Oid};
 
-use super::Repo;
+use super::{
+    Repo,
+    retention::{SweepRules, now_seconds},
+};
 use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, SweepStatus, Swept};
 
 impl<F: Format> Repo<F> {
@@ -35,7 +35,8 @@ impl<F: Format> Repo<F> {
         self.sweep_by(&self.retention()?, roots, limits)
     }
 
-    /// Drops objects as [`Repo::sweep`] does, by these rules instead of the store's.
+    /// Drops objects as [`Repo::sweep`] does, by these rules instead of the store's. Where they are the store's, it goes by these as
+    /// they are when it begins.
     ///
     /// # Errors
     /// As [`Repo::sweep`].
@@ -71,7 +72,8 @@ impl<F: Format> Repo<F> {
         limits: &SweepLimits,
         watch: &dyn Fn(&SweepStatus) -> ControlFlow<()>,
     ) -> Result<Swept> {
-        let cut = self.cut(retention, now_seconds())?;
+        let own = *retention == self.retention()?;
+        let rules = SweepRules { repo: self, given: (!own).then_some(retention) };
         let oids: Vec<Oid> = roots.iter().map(|at| at.oid).collect();
         let format = &self.shared.format;
         let children = |oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
@@ -82,10 +84,8 @@ impl<F: Format> Repo<F> {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Error::Stopped),
         };
-        let roots = Roots::new(&oids, &children).cut(cut.as_ref()).watch(&watch);
-        let mut swept = self.shared.backend.sweep(&roots, limits)?;
-        swept.commits = cut.map_or(0, |cut| cut.dropped().count() as u64);
-        Ok(swept)
+        let roots = Roots::new(&oids, &children).cut(&rules).watch(&watch);
+        self.shared.backend.sweep(&roots, limits)
     }
 
     /// Returns how much of history goes by these rules, where all else stays as it is.
@@ -95,10 +95,4 @@ impl<F: Format> Repo<F> {
     pub fn cut_size(&self, retention: &Retention) -> Result<CutSize> {
         Ok(self.cut(retention, now_seconds())?.map_or(CutSize::default(), |cut| cut.size()))
     }
-}
-
-/// Returns the time in seconds since 1970.
-fn now_seconds() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

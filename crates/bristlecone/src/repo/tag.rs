@@ -8,7 +8,8 @@ use crate::{Durability, Error, Result, store::resolve};
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
 /// How many tags of tags are followed. People make one or two; a longer chain is not followed to its end.
-const TAGS_MAX: usize = 16;
+pub(super) const TAGS_MAX: usize = 16;
+pub(super) const TOO_MANY_TAGS: &str = "more than 16 tags lead from one to the next; name the commit itself";
 
 impl<F: Format> Repo<F> {
     /// Returns the annotated tag with this id.
@@ -43,7 +44,7 @@ impl<F: Format> Repo<F> {
             let tag = self.shared.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
         }
-        Err(Error::Usage { reason: "more than 16 tags lead from one to the next; name the commit itself" })
+        Err(Error::Usage { reason: TOO_MANY_TAGS })
     }
 
     /// Returns the names of the tags, annotated or not, in order.

@@ -7,6 +7,7 @@ mod combinators;
 mod conformance;
 mod copy;
 mod crash;
+mod cuts;
 mod dead;
 #[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;

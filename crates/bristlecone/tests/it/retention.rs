@@ -17,17 +17,17 @@ use bristlecone_testkit::sim::{Policy, SimStorage};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
-fn create(disk: &SimStorage, options: &DiskOptions) -> Repo {
+pub(crate) fn create(disk: &SimStorage, options: &DiskOptions) -> Repo {
     let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
     Repo::with_backend(Native::new(), Arc::new(backend))
 }
 
-fn open(disk: &SimStorage, options: &DiskOptions) -> Repo {
+pub(crate) fn open(disk: &SimStorage, options: &DiskOptions) -> Repo {
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
     Repo::with_backend(Native::new(), Arc::new(backend))
 }
 
-fn info(number: usize) -> Info {
+pub(crate) fn info(number: usize) -> Info {
     let who = Signature::new("Ann", 1000 * number as i64);
     let mut info = Info::message(number.to_string()).by(who);
     info.durability = Durability::None;
@@ -35,17 +35,17 @@ fn info(number: usize) -> Info {
 }
 
 /// Commits a change of its own to a branch, and returns its id.
-fn commit(repo: &Repo, branch: &str, number: usize) -> CommitId {
+pub(crate) fn commit(repo: &Repo, branch: &str, number: usize) -> CommitId {
     let branch = repo.branch(branch).unwrap();
     branch.edit(&info(number), |tree| tree.set(&*format!("d{}/n{number}", number % 7), number.to_string())).unwrap()
 }
 
-fn messages(repo: &Repo, heads: &[CommitId]) -> Vec<String> {
+pub(crate) fn messages(repo: &Repo, heads: &[CommitId]) -> Vec<String> {
     let entry = |entry: bristlecone::Result<bristlecone::LogEntry>| entry.unwrap().commit.message;
     repo.log(heads, LogOptions::default()).map(entry).map(|text| String::from_utf8(text).unwrap()).collect()
 }
 
-fn set(repo: &Repo, rules: &str) {
+pub(crate) fn set(repo: &Repo, rules: &str) {
     repo.set_retention(&rules.parse().unwrap()).unwrap();
 }
 
@@ -53,12 +53,12 @@ fn sweep(repo: &Repo) -> bristlecone::Swept {
     repo.sweep(&[], &SweepLimits::default().grace(86_400)).unwrap()
 }
 
-fn point(repo: &Repo, name: &str, to: Option<CommitId>) {
+pub(crate) fn point(repo: &Repo, name: &str, to: Option<CommitId>) {
     let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to: to.map(RefTarget::from) };
     repo.move_refs(&[wanted], Durability::None).unwrap();
 }
 
-fn check(disk: &SimStorage, options: &DiskOptions) {
+pub(crate) fn check(disk: &SimStorage, options: &DiskOptions) {
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
     backend.check(&mut |damage| panic!("{damage:?}")).unwrap();
 }

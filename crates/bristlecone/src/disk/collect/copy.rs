@@ -1,6 +1,6 @@
 //! Copying what is live in the log to cold segments, and what was appended meanwhile.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
@@ -150,7 +150,7 @@ impl Collection<'_, '_> {
     /// Goes through what was appended meanwhile up to a location, and copies what it names; returns how many bytes that were.
     pub(super) fn follow(&mut self, end: u64) -> Result<u64, Error> {
         let mut bytes = 0;
-        let mut named = Vec::new();
+        let (mut named, mut moved) = (Vec::new(), BTreeMap::new());
         while self.followed < end {
             let number = (self.followed >> 32) as u32;
             let last = end >> 32 == u64::from(number);
@@ -163,10 +163,15 @@ impl Collection<'_, '_> {
             bytes += to.saturating_sub(from);
             let mut objects = Vec::new();
             self.each_frame(segment, from, to, &mut |offset, frame, rows| {
-                named.extend(rows.into_iter().filter_map(|(_, to)| match to {
-                    Some(RefTarget::Object(at)) => Some(at),
-                    _ => None,
-                }));
+                for (name, to) in rows {
+                    match to {
+                        Some(RefTarget::Object(at)) => {
+                            named.push(at);
+                            moved.insert(name, at);
+                        }
+                        _ => _ = moved.remove(&name),
+                    }
+                }
                 self.each_record(segment, offset, frame, &mut |object| objects.push(object))
             })?;
             for object in objects {
@@ -184,6 +189,7 @@ impl Collection<'_, '_> {
             }
             self.followed = if last { end } else { self.view.after(number)? << 32 };
         }
+        self.keep_moved(&moved)?;
         // Last: what refs left meanwhile, frames brought, mostly.
         for root in self.view.state.pins.roots() {
             if !self.settled.has(&root) && self.followed_oids.note(root) {
@@ -191,6 +197,20 @@ impl Collection<'_, '_> {
             }
         }
         Ok(bytes)
+    }
+
+    /// Keeps the commits that were to be cut and that refs keep by now which moved meanwhile.
+    fn keep_moved(&mut self, moved: &BTreeMap<String, ObjRef>) -> Result<(), Error> {
+        let (Some(rules), Some(cut)) = (self.roots.cut, self.commits) else { return Ok(()) };
+        let mut restored = Vec::new();
+        for (name, at) in moved {
+            restored.append(&mut rules.keep(cut, name, at)?);
+        }
+        if !restored.is_empty() {
+            // Commits that name them may have been copied: no child is behind its parent in a segment.
+            self.files.finish_segment()?;
+        }
+        restored.into_iter().try_for_each(|oid| self.keep(oid.into()))
     }
 
     /// Copies an object with all below it unless it stays where it is.
@@ -206,7 +226,7 @@ impl Collection<'_, '_> {
 
     /// Returns what is absent on purpose from now on; `stays` says of a commit that was to be cut whether it is kept.
     pub(super) fn absent(&self, stays: &dyn Fn(&Oid) -> Result<bool, Error>) -> Result<Arc<AbsentCommits>, Error> {
-        match self.roots.cut {
+        match self.commits {
             Some(cut) => Ok(Arc::new(cut.absent(stays)?)),
             None => Ok(self.view.table.state.absent.clone()),
         }

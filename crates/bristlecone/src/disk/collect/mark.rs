@@ -74,7 +74,7 @@ impl Collection<'_, '_> {
     /// Returns what the commits that a rule cuts lead to, beside what is live; nothing unless it is `wanted`. It had a ref once, so it
     /// is nothing that a writer is about to use.
     fn reached_by_cut(&mut self, wanted: bool) -> Result<LiveSet, Error> {
-        let Some(cut) = self.roots.cut.filter(|_| wanted) else { return Ok(LiveSet::default()) };
+        let Some(cut) = self.commits.filter(|_| wanted) else { return Ok(LiveSet::default()) };
         let mut reached = self.live.unmarked();
         let (mut open, mut seen) = (Vec::new(), RecentOids::with_places(self.places));
         for oid in cut.dropped() {

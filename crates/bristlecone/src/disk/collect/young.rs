@@ -90,7 +90,7 @@ impl Collection<'_, '_> {
 
     /// Whether what is young is not marked, and no rule cuts it: that has no grace.
     pub(super) fn is_undecided(&self, young: &Young) -> bool {
-        let dropped = || young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid));
+        let dropped = || young.appended.is_none() && self.commits.is_some_and(|cut| cut.drops(&young.object.oid));
         !self.live.is_marked(young.object.at.0) && !dropped()
     }
 }
