@@ -153,6 +153,11 @@ impl Cut {
         self.gone(oid).is_some() && lock(&self.restored).insert(*oid)
     }
 
+    /// Returns a number that grows whenever there may be more to say of what is absent.
+    pub(crate) fn changes(&self) -> usize {
+        lock(&self.named).len() + lock(&self.restored).len()
+    }
+
     /// Says whether a parent of a commit is passed over, and keeps in mind that the commit names it.
     pub(crate) fn passes_over(&self, oid: &Oid, parent: &Oid) -> bool {
         let dropped = self.drops(parent);
@@ -255,8 +260,9 @@ mod tests {
         let before = AbsentCommit { reason: AbsentReason::Cut, missing: 2, next: None };
         let cut = Cut::new(dropped, OidMap::default(), [(oid(2), before)].into(), CutSize::default());
         assert!(cut.passes_over(&oid(9), &oid(8)));
+        let changes = cut.changes();
         assert!(cut.restore(&oid(6)) && cut.restore(&oid(5)) && !cut.restore(&oid(5)) && !cut.restore(&oid(2)));
-        assert!(!cut.drops(&oid(6)) && cut.drops(&oid(7)) && cut.dropped().count() == 4);
+        assert!(cut.changes() > changes && !cut.drops(&oid(6)) && cut.drops(&oid(7)) && cut.dropped().count() == 4);
         assert!(!cut.passes_over(&oid(6), &oid(5)) && cut.passes_over(&oid(5), &oid(4)));
         let row = |missing, next| AbsentCommit { reason: AbsentReason::Cut, missing, next };
         let absent = cut.absent(|_| Ok::<_, Infallible>(false)).unwrap();

@@ -235,6 +235,8 @@ struct Collection<'a, 'r> {
     files: NewFiles<'a>,
     // Whether something in cold segments was found to be live since the last state was made.
     revived: bool,
+    // What the cut had told when the last state was made: `Cut::changes`.
+    changes: usize,
     refs: Vec<ObjRef>,
     // The objects that were marked, and the bytes of their records; and what of that is to be copied.
     live_objects: u64,
@@ -289,6 +291,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             live: LiveSet::new(emptied),
             files: NewFiles::new(view)?,
             revived: false,
+            changes: 0,
             refs: Vec::new(),
             live_objects: 0,
             live_bytes: 0,
@@ -318,9 +321,9 @@ impl<'a, 'r> Collection<'a, 'r> {
         self.copied_bytes + COPIED_BYTES * self.copied_objects + cold.div_ceil(LIVE_WORD_BYTES) * 8
     }
 
-    /// Whether something is to be kept that the last state did not say.
-    const fn has_more(&self) -> bool {
-        self.files.is_writing() || self.revived
+    /// Whether something is to be kept that the last state did not say, or something may be absent that it did not.
+    fn has_more(&self) -> bool {
+        self.files.is_writing() || self.revived || self.commits.is_some_and(|cut| cut.changes() != self.changes)
     }
 
     /// Returns how many commits go although others name them.

@@ -202,3 +202,40 @@ fn a_line_that_moved_during_a_collection_stays_as_far_as_its_rule_goes() {
         check(&disk, &tiny());
     }
 }
+
+/// A commit over the last one names an older one that is cut and that no other commit that stays names, after the state was made and
+/// before a frame names it.
+#[test]
+fn a_parent_that_is_cut_and_was_named_last_of_all_is_absent_on_purpose() {
+    for options in [tiny(), tiny_with_maps()] {
+        let disk = SimStorage::new();
+        let first = create(&disk, &options);
+        set(&first, "last 1 refs/heads/*\n");
+        let ids = commits(&first, 0..11);
+        let (old, head) = (ids[5], ids[10]);
+        let between = move || {
+            let branch = first.branch("main").unwrap();
+            let mut tree = branch.tree().unwrap();
+            tree.set("new", "1").unwrap();
+            branch.commit_over(Some(head), &mut tree, &[old], &info(50)).unwrap();
+        };
+        let states = {
+            let disk = disk.clone();
+            move || {
+                disk.list("segments").unwrap().iter().filter_map(|name| name.strip_suffix(".state")?.parse().ok()).max()
+            }
+        };
+        let before: Option<u64> = states();
+        // The state has its name by then.
+        let is_it =
+            move |coming: Coming<'_>| coming.method == "sync_dir" && coming.name == "segments" && states() > before;
+        let (repo, armed) = open_hooked(&disk, &options, is_it, between);
+        armed.store(true, SeqCst);
+        assert!(sweep(&repo).commits > 0 && !armed.load(SeqCst));
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+        assert!(head != ids[10] && is_absent(&repo, old));
+        assert_eq!(messages(&repo, &[head]), ["50"]);
+        drop(repo);
+        check(&disk, &options);
+    }
+}

@@ -7,7 +7,7 @@ use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader}
 use super::{Collection, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
-    backend::{AbsentCommits, RefTarget},
+    backend::{AbsentCommits, Cut, RefTarget},
     disk::{
         files::segment_name,
         frame::put_ref,
@@ -271,6 +271,7 @@ impl Collection<'_, '_> {
     /// Returns the state that the collection leaves, and writes the marks that it names.
     pub(super) fn state(&mut self) -> Result<StoreState, Error> {
         let (numbers, marks) = self.cold_marks()?;
+        self.changes = self.commits.map_or(0, Cut::changes);
         let before = &self.view.table.state;
         let stays = |oid: &Oid| -> Result<bool, Error> {
             let found = self.find(&ObjRef::from(*oid))?;
