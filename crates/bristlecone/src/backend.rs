@@ -34,7 +34,7 @@ mod sweep;
 mod wrap;
 
 pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize};
-pub(crate) use absent::Keeping;
+pub(crate) use absent::{Keeping, MissingFrom};
 pub(crate) use batch::Absorbed;
 pub use batch::{Batch, BatchRecord};
 pub use cached::{CacheStats, Cached};

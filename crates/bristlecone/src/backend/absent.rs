@@ -78,6 +78,9 @@ pub(crate) struct Keeping {
     lines: Mutex<OidMap<Keep>>,
 }
 
+/// What is missing from a commit on, and with which one history goes on.
+pub(crate) type MissingFrom = OidMap<(u32, Option<Oid>)>;
+
 impl Keeping {
     pub(crate) fn new(retention: Retention, now: i64, shallow: BTreeSet<Oid>, whole: OidSet) -> Self {
         Self { retention, now, shallow, whole: Mutex::new(whole), lines: Mutex::default() }
@@ -142,6 +145,11 @@ impl Cut {
         self.dropped.keys().filter(|oid| !lock(&self.restored).contains(*oid))
     }
 
+    /// Whether a commit is dropped, or no ref keeps it and history went on with it.
+    pub(crate) fn passes(&self, oid: &Oid) -> bool {
+        self.gone(oid).is_some()
+    }
+
     /// Returns the first parent of a commit that no ref keeps.
     fn gone(&self, oid: &Oid) -> Option<Option<Oid>> {
         let parent = self.dropped.get(oid).or_else(|| self.loose.get(oid))?;
@@ -150,7 +158,7 @@ impl Cut {
 
     /// Takes a commit out of the cut; returns whether it was to go.
     pub(crate) fn restore(&self, oid: &Oid) -> bool {
-        self.gone(oid).is_some() && lock(&self.restored).insert(*oid)
+        self.passes(oid) && lock(&self.restored).insert(*oid)
     }
 
     /// Returns a number that grows whenever there may be more to say of what is absent.
@@ -173,7 +181,7 @@ impl Cut {
     /// # Errors
     /// Those of `stays`.
     pub fn absent<E>(&self, mut stays: impl FnMut(&Oid) -> Result<bool, E>) -> Result<AbsentCommits, E> {
-        let (mut absent, mut rows) = (AbsentCommits::new(), OidMap::default());
+        let (mut absent, mut rows) = (AbsentCommits::new(), MissingFrom::default());
         let mut asked: OidMap<bool> = OidMap::default();
         for (oid, parent) in &*lock(&self.named) {
             if !self.drops(parent) && !self.before.contains_key(parent) {
@@ -195,7 +203,7 @@ impl Cut {
 
     /// Returns what is known of a commit that is absent from now on: goes along first parents to the first that is kept, or
     /// to one of `rows`, where all on the way are noted. So each commit is passed once, however many rows there are.
-    fn row(&self, first: &Oid, rows: &mut OidMap<(u32, Option<Oid>)>) -> AbsentCommit {
+    pub(crate) fn row(&self, first: &Oid, rows: &mut MissingFrom) -> AbsentCommit {
         let (mut passed, mut at) = (Vec::new(), Some(*first));
         let (mut missing, next) = loop {
             let Some(oid) = at else { break (0, None) };

@@ -239,3 +239,31 @@ fn a_parent_that_is_cut_and_was_named_last_of_all_is_absent_on_purpose() {
         check(&disk, &options);
     }
 }
+
+#[test]
+fn a_row_whose_next_commit_a_collection_in_part_drops_leads_past_it() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let disk = SimStorage::new();
+        let (repo, copy) = (create(&SimStorage::new(), &options), create(&disk, &options));
+        let ids = commits(&repo, 0..30);
+        point(&repo, "refs/tags/v1", Some(ids[4]));
+        set(&repo, "last 3 refs/heads/*\nlast 1 refs/tags/*\n");
+        sweep(&repo);
+        // After one collection of the whole there may be one in part.
+        commit(&copy, "garbage", 100);
+        point(&copy, "refs/heads/garbage", None);
+        sweep(&copy);
+        copy.copy_objects(&repo, &[ids[29]]).unwrap();
+        point(&copy, "refs/heads/main", Some(ids[29]));
+        assert_eq!(messages(&copy, &[ids[29]]), ["29", "28", "27", "4"]);
+        // No ref leads to the commit behind the gap.
+        assert!(copy.sweep(&[], &SweepLimits::default().partial(true)).unwrap().objects > 0);
+        assert!(copy.backend().read(&ids[4].into()).unwrap().is_none());
+        assert_eq!(messages(&copy, &[ids[29]]), ["29", "28", "27"]);
+        let absent = copy.backend().absent().unwrap();
+        let row = absent.get(&ids[26].oid()).unwrap();
+        assert_eq!((row.missing, row.next), (27, None));
+        drop(copy);
+        check(&disk, &options);
+    }
+}

@@ -7,7 +7,7 @@ use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader}
 use super::{Collection, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
-    backend::{AbsentCommits, Cut, RefTarget},
+    backend::{AbsentCommits, Cut, MissingFrom, RefTarget},
     disk::{
         files::segment_name,
         frame::put_ref,
@@ -235,18 +235,23 @@ impl Collection<'_, '_> {
     /// Returns what is absent on purpose once the cold segments stay: what they name stays absent, and what is in them is there.
     fn absent_besides(&self, stays: &dyn Fn(&Oid) -> Result<bool, Error>) -> Result<Arc<AbsentCommits>, Error> {
         let before = &self.view.table.state.absent;
-        let mut absent = self.absent(stays)?;
-        let (mut there, mut added) = (Vec::new(), false);
+        let Some(cut) = self.commits else { return Ok(before.clone()) };
+        let mut absent = cut.absent(stays)?;
+        let (mut there, mut changed) = (Vec::new(), false);
         for oid in absent.keys().filter(|oid| !before.contains_key(oid)) {
-            if stays(oid)? { there.push(*oid) } else { added = true }
+            if stays(oid)? { there.push(*oid) } else { changed = true }
         }
-        if !added {
-            return Ok(before.clone());
+        there.iter().for_each(|oid| _ = absent.remove(oid));
+        let mut rows = MissingFrom::default();
+        for (oid, row) in &**before {
+            let goes = match &row.next {
+                Some(next) => cut.passes(next) && !stays(next)?,
+                None => false,
+            };
+            changed |= goes;
+            absent.insert(*oid, if goes { cut.row(oid, &mut rows) } else { *row });
         }
-        let rows = Arc::make_mut(&mut absent);
-        there.iter().for_each(|oid| _ = rows.remove(oid));
-        rows.extend(before.iter().map(|(oid, row)| (*oid, *row)));
-        Ok(absent)
+        Ok(if changed { Arc::new(absent) } else { before.clone() })
     }
 
     /// Returns what is live of the cold segments from now on, and their numbers; one of which nothing is, is left out.
