@@ -751,6 +751,88 @@ fn history_ends_where_it_ends_now() {
     }
 }
 
+/// Commits that were indexed before history was made to end above them count no more.
+#[test]
+fn a_last_change_is_none_below_where_history_was_made_to_end() {
+    let repo = Repo::memory();
+    let at = line(&repo, 100, |n, tree| {
+        if n == 3 {
+            tree.set("once", "1").unwrap()
+        }
+    });
+    repo.index_history(at[99]).unwrap();
+    let last = |path: &str| repo.last_change(at[99], path).unwrap().map(|entry| entry.id);
+    let logged = |path: &str| {
+        let options = LogOptions::default().paths(vec![path.parse::<Path>().unwrap()]);
+        repo.log(&[at[99]], options).next().map(|entry| entry.unwrap().id)
+    };
+    assert_eq!((last("once"), logged("once")), (Some(at[3]), Some(at[3])));
+    for end in [50, 99, 3, 10] {
+        let name = format!("{}{}", bristlecone::SHALLOW, at[end].oid());
+        let wanted = |to| RefMove { name: name.clone(), expected: Expected::Any, to };
+        repo.move_refs(&[wanted(Some(RefTarget::Object(at[end].into())))], Durability::None).unwrap();
+        assert_eq!((last("once"), last("never")), (Some(at[end]), None), "{end}");
+        assert_eq!((logged("once"), logged("never")), (Some(at[end]), None), "{end}");
+        repo.move_refs(&[wanted(None)], Durability::None).unwrap();
+    }
+    assert_eq!(last("once"), Some(at[3]));
+}
+
+/// The walk by date would end before it has met all that is left out.
+#[test]
+fn what_is_left_out_stays_out_where_clocks_were_wrong() {
+    let repo = Repo::memory();
+    let mut dag = Dag::new(repo);
+    let mut tree = dag.repo.tree();
+    tree.set("a", "1").unwrap();
+    let mut add = |parents: Vec<usize>, seconds: i64| {
+        dag.add(tree.clone(), parents, seconds);
+        dag.at.len() - 1
+    };
+    let root = add(vec![], 890);
+    let above = add(vec![root], 900);
+    let mut side = above;
+    for _ in 0..6 {
+        side = add(vec![side], 1);
+    }
+    let (left_out, head) = (add(vec![side], 800), add(vec![above], 1000));
+    for (order, first_parent) in [
+        (LogOrder::TopologicalByDate, false),
+        (LogOrder::TopologicalByDate, true),
+        (LogOrder::Topological, true),
+        (LogOrder::Topological, false),
+        (LogOrder::Date, false),
+    ] {
+        let options = || LogOptions::default().order(order).first_parent(first_parent).exclude(vec![dag.at[left_out]]);
+        assert_eq!(dag.log(&[head], options()), [head], "{order:?}");
+        assert_eq!(dag.log(&[head], options().since(0)), [head], "{order:?}");
+    }
+}
+
+/// What is asked for needs few commits, and one far below them cannot be read.
+#[test]
+fn what_is_left_out_is_found_though_history_ends_in_damage() {
+    let (repo, count) = (Repo::memory(), 20_000);
+    let mut tree = repo.tree();
+    tree.set("a", "1").unwrap();
+    let root = tree.write().unwrap();
+    let write = |n: usize, parents: Vec<CommitId>, generation: u64| {
+        let commit = Commit::new(root, parents, Signature::new("", n as i64), "");
+        repo.write_commit(&commit, generation, Durability::None).unwrap()
+    };
+    // A commit of which only the id is known.
+    let missing =
+        Repo::memory().write_commit(&Commit::new(root, vec![], Signature::new("", 0), ""), 1, Durability::None);
+    let mut at = vec![write(0, vec![missing.unwrap()], 2)];
+    for n in 1..count {
+        at.push(write(n, vec![at[n - 1]], n as u64 + 2));
+    }
+    let side = write(count, vec![at[11_000]], 11_003);
+    let listed: Vec<CommitId> =
+        repo.log(&[side], LogOptions::default().exclude(vec![at[count - 1]])).map(|entry| entry.unwrap().id).collect();
+    assert_eq!(listed, [side]);
+}
+
 #[test]
 fn deep_histories_need_no_stack() {
     const COUNT: usize = 200_000;

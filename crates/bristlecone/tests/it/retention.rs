@@ -355,6 +355,9 @@ fn what_came_back_stays_below_a_commit_that_lies_in_a_cold_segment() {
         set(&repo, "last 1 refs/heads/*\n");
         sweep(&repo);
         assert_eq!(messages(&repo, &[ids[9]]), ["9"]);
+        // The graph ends where history does, until that goes on again.
+        repo.index_history(ids[9]).unwrap();
+        assert!(repo.merge_bases(ids[8], ids[9]).is_err());
         repo.set_retention(&Retention::default()).unwrap();
         (0..9).for_each(|number| assert_eq!(commit(&repo, "again", number), ids[number]));
         point(&repo, "refs/heads/again", None);
@@ -363,6 +366,10 @@ fn what_came_back_stays_below_a_commit_that_lies_in_a_cold_segment() {
             point(&repo, "refs/heads/garbage", None);
             assert!(repo.sweep(&[], &SweepLimits::default()).unwrap().objects > 0);
             assert_eq!(messages(&repo, &[ids[9]]), (0..10).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+            assert!(repo.is_ancestor(ids[3], ids[9]).unwrap());
+            assert_eq!(repo.merge_bases(ids[3], ids[9]).unwrap(), [ids[3]]);
+            assert_eq!(repo.count_between(ids[0], ids[9]).unwrap(), 9);
+            assert_eq!(repo.log(&[ids[3]], LogOptions::default().exclude(vec![ids[9]])).count(), 0);
             for (number, id) in ids.iter().enumerate() {
                 let tree = repo.checkout(*id).unwrap();
                 let value = tree.get(&*format!("d{}/n{number}", number % 7)).unwrap().unwrap();

@@ -73,10 +73,10 @@ impl Excluded {
             (Stop::Failed(error), _) => return Err(error),
             (Stop::Lost(part), Some(reached)) => store.graph.forget(reached.graph(), part),
             (Stop::Lost(_), None) => {}
-            // Where they can get none, all are read.
+            // Where they can get none, or history cannot be read far below what is asked for, all that is needed is read.
             (Stop::Far, _) => {
                 (self.extended, self.budget) = (true, None);
-                store.graph.extend(store, &self.named, SAVED_MIN, &GOES_ON)?;
+                let _ = store.graph.extend(store, &self.named, SAVED_MIN, &GOES_ON);
             }
         }
         Ok(())

@@ -3,9 +3,12 @@
 //! Everything here is derived: a file that is missing, damaged, of another version, or was replaced by another
 //! process takes its run out of the index, and the next lookup that lacks the run makes it again.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use bristlecone_core::{CommitId, Format, ObjRef, Oid};
@@ -117,6 +120,8 @@ pub(super) struct HistoryIndex<F: Format> {
     changed: bool,
     // Whether retention has cut anything, once that is asked.
     cuts: Option<bool>,
+    // The commits that a shallow history ends with, once that is asked.
+    shallow: Option<BTreeSet<Oid>>,
     // Why a run could not be written.
     failed: Option<Error>,
 }
@@ -152,6 +157,7 @@ impl<F: Format> HistoryIndex<F> {
             open: Vec::new(),
             changed: false,
             cuts: None,
+            shallow: None,
             failed: None,
         };
         index.sort_tops();
@@ -232,12 +238,34 @@ impl<F: Format> HistoryIndex<F> {
             let Some(run) = self.open(spot.run) else { return Ok(Touch::Lost) };
             touched = run.last_touch(spot.position, hash).map(|position| (position, run.oid(position)));
         }
+        let from = touched.map_or(0, |(position, _)| position + 1);
+        if let Some(end) = self.shallow_end(spot, from)? {
+            return Ok(Touch::At(end));
+        }
         let Some(oid) = touched.map(|(_, oid)| oid).or(below) else { return Ok(Touch::Below(None)) };
         if self.is_cut(&oid)? {
             let oldest = self.oldest_kept(spot, touched.map_or(0, |(position, _)| position))?;
             return Ok(oldest.map_or(Touch::Lost, Touch::At));
         }
         Ok(if touched.is_some() { Touch::At(oid) } else { Touch::Below(below) })
+    }
+
+    /// Returns the newest commit of a run, from a position on up to a spot, with which history ends now: it may have been made
+    /// shallow since, and what lies below that does not count though it is there.
+    fn shallow_end(&mut self, spot: Spot, from: usize) -> Result<Option<Oid>> {
+        let shallow = match self.shallow.take() {
+            Some(shallow) => shallow,
+            None => self.store.backend.shallow()?,
+        };
+        let mut end = None;
+        if !shallow.is_empty()
+            && let Some(run) = self.open(spot.run)
+        {
+            let mut newest_first = (from..=spot.position).rev().map(|position| run.oid(position));
+            end = newest_first.find(|oid| shallow.contains(oid));
+        }
+        self.shallow = Some(shallow);
+        Ok(end)
     }
 
     /// Whether retention has cut a commit that a run names.

@@ -7,7 +7,7 @@
 //! only because the order is the same. `docs/git.md` describes it.
 //!
 //! No generation numbers are needed. The walk ends some commits after everything in its queue is left out, so that a
-//! clock that was wrong does little harm.
+//! clock that was wrong does little harm; in a store with generation numbers what is left of that is found by them.
 
 use std::{
     cmp::Reverse,
@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 
 use super::{
     LogEntry, LogOptions, LogOrder,
+    excluded::Excluded,
     graph::{CommitGraph, LOOK_AHEAD_MAX},
     watch::Watch,
 };
@@ -57,6 +58,9 @@ impl<F: Format> Limited<F> {
         };
         walk.start(heads, &exclude, options.heads_before)?;
         let mut listed = walk.limit()?;
+        if walk.watch.is_none() && walk.graph.numbered() {
+            walk.leave_out(&mut listed, exclude)?;
+        }
         match order {
             LogOrder::Date => {}
             LogOrder::Topological => listed = walk.sort(&listed, LineQueue::default()),
@@ -174,6 +178,21 @@ impl<F: Format> LimitedWalk<F> {
             }
         }
         Ok(listed)
+    }
+
+    /// Takes those off the list that what the caller named leads to, by generation numbers: where clocks were wrong, the walk by
+    /// date ends before it has met all of them.
+    fn leave_out(&mut self, listed: &mut Vec<Oid>, exclude: Vec<ObjRef>) -> Result<()> {
+        let mut excluded = Excluded::new(exclude);
+        let mut kept = Vec::with_capacity(listed.len());
+        for oid in listed.drain(..) {
+            let generation = self.graph.node(&self.met[&oid].at)?.generation;
+            if !self.excluded.contains(&oid) && !excluded.contains(&mut self.graph, &oid, generation)? {
+                kept.push(oid);
+            }
+        }
+        *listed = kept;
+        Ok(())
     }
 
     /// Whether a commit that is not left out is in the queue. `found` remembers one, since it is asked again and again.

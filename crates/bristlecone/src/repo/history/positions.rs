@@ -17,7 +17,7 @@ use self::{
     list::PartHead,
     part::{Link, NONE, PART_COMMITS, Part, prefix},
 };
-use crate::{Backend, Error, Result, store::StoreView};
+use crate::{AbsentCommits, Backend, Error, Result, backend::Position, oid_map::OidSet, store::StoreView};
 
 mod build;
 mod list;
@@ -55,6 +55,8 @@ impl From<Error> for Stop {
 #[derive(Debug, Default)]
 pub(crate) struct StoredGraph {
     latest: Mutex<Option<Arc<Positions>>>,
+    // Commits that retention has cut and that came back since, as of these rows and this move of refs.
+    returned: Mutex<Option<Returned>>,
     // Held by who adds commits.
     building: Mutex<()>,
 }
@@ -63,12 +65,47 @@ impl StoredGraph {
     /// Returns the graph, reading the list of its parts the first time. One that ended elsewhere than history ends now, in a
     /// shallow clone or by retention, is of no use.
     pub(super) fn latest<F: Format>(&self, store: &StoreView<F>) -> Result<Arc<Positions>> {
-        let ends = history_ends(&*store.backend)?;
+        let ends = self.history_ends(store)?;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(graph) = latest.as_ref().filter(|graph| graph.ends == ends) {
             return Ok(graph.clone());
         }
         Ok(latest.insert(Arc::new(Positions::stored(&*store.backend, ends))).clone())
+    }
+
+    /// Returns a check of what ends history before commits without parents.
+    fn history_ends<F: Format>(&self, store: &StoreView<F>) -> Result<u64> {
+        let (shallow, absent) = (store.backend.shallow()?, store.backend.absent()?);
+        if shallow.is_empty() && absent.is_empty() {
+            return Ok(0);
+        }
+        let mut check = Xxh3::new();
+        shallow.iter().for_each(|oid| check.update(oid.padded()));
+        check.update(b"/");
+        let returned = self.returned(store, &absent)?;
+        let cut = absent.keys().filter(|oid| !returned.contains(oid));
+        cut.for_each(|oid| check.update(oid.padded()));
+        Ok(check.digest() | 1)
+    }
+
+    /// Returns the commits of `absent` that are there again: rows stay when commits come back.
+    fn returned<F: Format>(&self, store: &StoreView<F>, absent: &Arc<AbsentCommits>) -> Result<Arc<OidSet>> {
+        let position = store.snapshot.position();
+        let mut known = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.absent, absent))
+            && position.is_some()
+            && known.position == position
+        {
+            return Ok(known.oids.clone());
+        }
+        let mut oids = OidSet::default();
+        for oid in absent.keys() {
+            if store.snapshot.read(&(*oid).into())?.is_some() {
+                oids.insert(*oid);
+            }
+        }
+        let found = Returned { absent: absent.clone(), position, oids: Arc::new(oids) };
+        Ok(known.insert(found).oids.clone())
     }
 
     /// Forgets a part of a graph that turned out to be lost, and all above it.
@@ -83,17 +120,12 @@ impl StoredGraph {
     }
 }
 
-/// Returns a check of what ends history before commits without parents.
-fn history_ends(backend: &dyn Backend) -> Result<u64> {
-    let (shallow, absent) = (backend.shallow()?, backend.absent()?);
-    if shallow.is_empty() && absent.is_empty() {
-        return Ok(0);
-    }
-    let mut check = Xxh3::new();
-    shallow.iter().for_each(|oid| check.update(oid.padded()));
-    check.update(b"/");
-    absent.keys().for_each(|oid| check.update(oid.padded()));
-    Ok(check.digest() | 1)
+/// Commits that retention has cut and that are there again.
+#[derive(Debug)]
+struct Returned {
+    absent: Arc<AbsentCommits>,
+    position: Option<Position>,
+    oids: Arc<OidSet>,
 }
 
 /// The graph at one moment.

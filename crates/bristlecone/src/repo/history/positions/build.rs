@@ -46,11 +46,14 @@ impl StoredGraph {
     ) -> Result<bool> {
         let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         self.adopt(store)?;
-        let mut graph = CommitGraph::new(store.clone());
         let mut roots = tips.to_vec();
         while !roots.is_empty() {
+            // It keeps where history ends, which may be elsewhere by the next turn.
+            let mut graph = CommitGraph::new(store.clone());
             let before = self.latest(store)?;
             match before.extended(&mut graph, &mut roots, stop) {
+                // What was walked while history came to end elsewhere is neither of the one nor of the other.
+                Ok(Some(_)) if self.history_ends(store)? != before.ends => roots = tips.to_vec(),
                 Ok(Some(more)) => self.set(Arc::new(more.saved(&*store.backend, saved_min))),
                 Ok(None) => {}
                 Err(Stop::Lost(part)) => self.forget(&before, part),
