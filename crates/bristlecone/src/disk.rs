@@ -589,10 +589,6 @@ impl Snapshot for DiskSnapshot {
         Some(self.pin.position())
     }
 
-    fn roots(&self) -> Vec<Oid> {
-        self.pin.roots()
-    }
-
     fn keep(&self, root: &Oid) {
         self.pin.keep(root);
     }

@@ -132,10 +132,12 @@ pub(crate) fn trees_by<F: Format, C>(
         if !std::sync::Arc::ptr_eq(&other.store.backend, &store.backend) {
             return Err(Error::Usage { reason: "trees of different stores are not merged: copy the objects first" });
         }
-        store = store.joined(&other.store.snapshot).unwrap_or(store);
+        store = store.joined(other.store.snapshots()).unwrap_or(store);
     }
     let base = base.map(stored_root).transpose()?.flatten();
     let sides = (stored_root(ours)?, stored_root(theirs)?);
+    // What was written now may lie behind a sweep that the trees do not know.
+    store = store.joined(&[store.backend.snapshot(&[])]).unwrap_or(store);
     let merged = |store: &mut std::sync::Arc<StoreView<F>>| {
         let mut sink = store.sink();
         let (root, conflicts) = merge(store, &mut sink, base, sides.0, sides.1)?;
@@ -158,6 +160,8 @@ pub(crate) fn roots<F: Format>(
     ours: Option<ObjRef>,
     theirs: Option<ObjRef>,
 ) -> Result<(Option<ObjRef>, Vec<Conflict>)> {
+    // What of ours stays as it is lies below this.
+    ours.iter().for_each(|ours| sink.builds_on(&ours.oid));
     let source = Prefetched::new(store, None);
     let mut merge = Merge { store, source, sink, path: Path::root(), conflicts: Vec::new(), looks_ahead: false };
     let root = merge.dirs(base, ours, theirs)?;
@@ -187,6 +191,7 @@ type Changed = (Vec<u8>, Option<Version>, Option<Version>);
 /// Directories that are being merged name by name.
 struct OpenMerge {
     ours: Option<ObjRef>,
+    theirs: Option<ObjRef>,
     /// What theirs changed and is still to come, by step, whatever the format's own order is.
     changed: vec::IntoIter<Changed>,
     /// What is to change in ours.
@@ -271,7 +276,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
         theirs: Option<ObjRef>,
     ) -> Result<OpenMerge> {
         let changed = changes(&self.store.format, &self.source, base, theirs)?;
-        Ok(OpenMerge { ours, changed: changed.into_iter(), taken: Vec::new(), name })
+        Ok(OpenMerge { ours, theirs, changed: changed.into_iter(), taken: Vec::new(), name })
     }
 
     /// Returns what of a directory is still to come.
@@ -282,13 +287,17 @@ impl<'m, F: Format> Merge<'m, '_, F> {
     /// Returns the directory that results.
     fn close(&mut self, open: &OpenMerge) -> Result<Option<ObjRef>> {
         let changes: Vec<Change<'_>> = open.taken.iter().map(|(step, to)| change(step, to.as_ref())).collect();
-        if changes.is_empty() {
-            return Ok(open.ours);
-        }
-        let made = self.store.format.update(&self.source, self.sink, open.ours.as_ref(), &changes)?;
-        // What one side replaced, it replaced on purpose.
-        self.sink.take_replaced();
-        Ok(made)
+        let made = if changes.is_empty() {
+            open.ours
+        } else {
+            name_taken(self.store, self.sink, &changes);
+            let made = self.store.format.update(&self.source, self.sink, open.ours.as_ref(), &changes)?;
+            // What one side replaced, it replaced on purpose.
+            self.sink.take_replaced();
+            made
+        };
+        // A directory that was stored empty is one, whichever side has it.
+        Ok(made.or(open.theirs.filter(|&theirs| self.store.unless_empty(theirs).is_none())))
     }
 
     /// Takes the merged binding of a name, now that its directories were merged to `dir`.
@@ -375,6 +384,18 @@ pub(crate) fn values(
 
 fn as_value(version: &Option<Version>) -> Option<&Version> {
     version.as_ref().filter(|version| version.kind != EntryKind::Dir)
+}
+
+/// Names what changes take as it is: another process may have dropped it.
+pub(crate) fn name_taken<F: Format>(store: &StoreView<F>, sink: &FlushSink<'_>, changes: &[Change<'_>]) {
+    for change in changes {
+        if let Some((_, ChangeTarget::Object { at, .. })) = &change.to
+            && at.at.pending_offset().is_none()
+            && let Some(at) = store.unless_empty(*at)
+        {
+            sink.builds_on(&at.oid);
+        }
+    }
 }
 
 pub(crate) fn change<'c>(step: &'c [u8], to: Option<&'c Version>) -> Change<'c> {

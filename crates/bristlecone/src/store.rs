@@ -6,7 +6,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -26,6 +26,14 @@ use crate::{
 /// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
+/// The number of the backend that a store is made over next. It never wraps: a value that is taken for one that the backend has
+/// would be missing there.
+static NEXT_BACKEND: AtomicU64 = AtomicU64::new(1);
+
+fn next_backend() -> u64 {
+    NEXT_BACKEND.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A format over a backend.
 pub(crate) struct StoreBase<F> {
     /// Before the backend: what it runs ends before that does.
@@ -36,6 +44,9 @@ pub(crate) struct StoreBase<F> {
     pub(crate) backend: Arc<dyn Backend>,
     // By which ids know whether a hint is of this store.
     number: u32,
+    /// By which values know whether this backend has them: its address may be another one's later. Stores beside each other
+    /// share it.
+    pub(crate) backend_number: u64,
     /// The id of the empty root, where the format has one.
     pub(crate) empty: Option<Oid>,
     /// Only part of the objects is here; a missing one was pruned.
@@ -55,18 +66,18 @@ pub(crate) struct StoreBase<F> {
 impl<F: Format> StoreBase<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
-        Self::numbered(format, backend, empty, false, Arc::default())
+        Self::numbered(format, (backend, next_backend()), empty, false, Arc::default())
     }
 
     /// Returns a store that has only part of the objects.
     pub(crate) fn partial(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
-        Self::numbered(format, backend, empty, true, Arc::default())
+        Self::numbered(format, (backend, next_backend()), empty, true, Arc::default())
     }
 
     /// Returns the same store for another thread.
     pub(crate) fn beside(&self) -> Arc<Self> {
-        let beside =
-            Self::numbered(self.format.clone(), self.backend.clone(), self.empty, self.partial, self.graph.clone());
+        let backend = (self.backend.clone(), self.backend_number);
+        let beside = Self::numbered(self.format.clone(), backend, self.empty, self.partial, self.graph.clone());
         beside.set_pending_max(self.pending_max());
         beside.set_threads(self.threads());
         beside.set_shared_min(self.shared_min());
@@ -75,7 +86,7 @@ impl<F: Format> StoreBase<F> {
 
     fn numbered(
         format: F,
-        backend: Arc<dyn Backend>,
+        (backend, backend_number): (Arc<dyn Backend>, u64),
         empty: Option<Oid>,
         partial: bool,
         graph: Arc<StoredGraph>,
@@ -87,6 +98,7 @@ impl<F: Format> StoreBase<F> {
             format,
             backend,
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            backend_number,
             empty,
             partial,
             graph,
@@ -170,7 +182,7 @@ impl<F: Format> StoreBase<F> {
     /// Returns what can be read from now on. `roots` stay with all below them.
     pub(crate) fn now(self: &Arc<Self>, roots: &[Oid]) -> Arc<StoreView<F>> {
         let snapshot = self.backend.snapshot(roots);
-        Arc::new(StoreView { format: self.format.clone(), shared: self.clone(), snapshot })
+        Arc::new(StoreView { format: self.format.clone(), shared: self.clone(), snapshot, joined: Vec::new() })
     }
 
     /// Takes what is known of the structure of objects; a copy beside this one begins with nothing.
@@ -203,6 +215,8 @@ pub(crate) struct StoreView<F> {
     pub(crate) format: F,
     pub(crate) shared: Arc<StoreBase<F>>,
     pub(crate) snapshot: Arc<dyn Snapshot>,
+    /// The snapshots that this one joins; empty if it is one of the backend.
+    joined: Vec<Arc<dyn Snapshot>>,
 }
 
 impl<F: fmt::Debug> fmt::Debug for StoreView<F> {
@@ -222,11 +236,22 @@ impl<F> Deref for StoreView<F> {
 impl<F: Format> StoreView<F> {
     /// Returns the same store to be read through another snapshot.
     pub(crate) fn with(&self, snapshot: Arc<dyn Snapshot>) -> Arc<Self> {
-        Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot })
+        self.with_joined(snapshot, Vec::new())
+    }
+
+    /// Returns the same store to be read through a snapshot that joins others.
+    pub(crate) fn with_joined(&self, snapshot: Arc<dyn Snapshot>, joined: Vec<Arc<dyn Snapshot>>) -> Arc<Self> {
+        Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot, joined })
+    }
+
+    /// Returns the snapshots of the backend that it is read through.
+    pub(crate) fn snapshots(&self) -> &[Arc<dyn Snapshot>] {
+        if self.joined.is_empty() { std::slice::from_ref(&self.snapshot) } else { &self.joined }
     }
 
     /// Goes on with what can be read from now on; `roots` stay with all below them.
     pub(crate) fn refresh(&mut self, roots: &[Oid]) {
+        self.joined = Vec::new();
         if !Arc::get_mut(&mut self.snapshot).is_some_and(|snapshot| snapshot.refresh(roots)) {
             self.snapshot = self.shared.backend.snapshot(roots);
         }
@@ -382,10 +407,6 @@ impl<'b> FlushSink<'b> {
         let next = Batch::since(self.batch.left_out().1);
         let mut batch = std::mem::replace(&mut self.batch, next);
         self.left_out.get_mut().drain(..).for_each(|oid| batch.leave_out(oid));
-        // What the batch hangs together with unchanged lies below these.
-        if !batch.is_empty() {
-            self.snapshot.roots().into_iter().for_each(|oid| batch.leave_out(oid));
-        }
         batch
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink};
 
 use crate::{
-    Error, Result, Snapshot,
+    Batch, Error, Result, Snapshot,
     backend::Position,
     oid_map::OidSet,
     store::{FlushSink, StoreView},
@@ -32,6 +32,17 @@ pub(crate) fn retry_swept<S, F: Format, T>(
         }
     }
     change(state)
+}
+
+/// Appends a batch that names what was appended before it, with what another process has dropped of that meanwhile. From then on
+/// `store` shows what was appended, too. On an error the batch stays as it is.
+pub(crate) fn append_behind<F: Format>(store: &mut Arc<StoreView<F>>, batch: &mut Batch) -> Result<Location> {
+    let base = retry_swept(store, |store| store, |store| store.backend.append_keeping(batch))?;
+    // What is appended after a sweep a snapshot of before it need not show.
+    if let Some(joined) = store.joined(&[store.backend.snapshot(&[])]) {
+        *store = joined;
+    }
+    Ok(base)
 }
 
 /// Writes directories and values that were swept, with all below them that was, as far as the store's snapshot has them.
@@ -113,53 +124,64 @@ impl<'a, F: Format> Anew<'a, F> {
 }
 
 impl<F: Format> StoreView<F> {
-    /// Returns the same store, to be read through another snapshot as well, if that shows what this one may lack.
-    pub(crate) fn joined(&self, other: &Arc<dyn Snapshot>) -> Option<Arc<Self>> {
-        let differ = other.sweeps().is_some() && other.sweeps() != self.snapshot.sweeps();
-        differ.then(|| self.with(Arc::new(Joined { first: self.snapshot.clone(), second: other.clone() })))
+    /// Returns the same store, to be read through other snapshots as well, if those show what this one may lack.
+    pub(crate) fn joined(&self, others: &[Arc<dyn Snapshot>]) -> Option<Arc<Self>> {
+        if !others.iter().any(|other| lacks(self.snapshots(), other)) {
+            return None;
+        }
+        let mut all = self.snapshots().to_vec();
+        for other in others {
+            if lacks(&all, other) {
+                all.push(other.clone());
+            }
+        }
+        Some(self.with_joined(Arc::new(Joined(all.clone())), all))
+    }
+
+    /// Whether this may show what the same store does not that is read through other snapshots.
+    pub(crate) fn shows_more_than(&self, other: &Self) -> bool {
+        self.snapshots().iter().any(|snapshot| lacks(other.snapshots(), snapshot))
     }
 }
 
-/// Two snapshots of one store, of before and after a sweep: what one lacks, the other may have.
-#[derive(Debug)]
-struct Joined {
-    first: Arc<dyn Snapshot>,
-    second: Arc<dyn Snapshot>,
+/// Whether snapshots of a store may lack what another one shows: there is a sweep between it and each of them.
+fn lacks(own: &[Arc<dyn Snapshot>], other: &Arc<dyn Snapshot>) -> bool {
+    other.sweeps().is_some_and(|sweeps| own.iter().all(|own| own.sweeps() != Some(sweeps)))
 }
+
+/// Snapshots of one store, with sweeps between them: what one lacks, another may have. Of those with the same number of sweeps
+/// before them there is one.
+#[derive(Debug)]
+struct Joined(Vec<Arc<dyn Snapshot>>);
 
 impl Snapshot for Joined {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        match self.first.read(at)? {
-            None => self.second.read(at),
-            found => Ok(found),
+        for snapshot in &self.0 {
+            if let Some(found) = snapshot.read(at)? {
+                return Ok(Some(found));
+            }
         }
+        Ok(None)
     }
 
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.first.peek(oid, at).or_else(|| self.second.peek(oid, at))
+        self.0.iter().find_map(|snapshot| snapshot.peek(oid, at))
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.first.locate(oid).or_else(|| self.second.locate(oid))
+        self.0.iter().find_map(|snapshot| snapshot.locate(oid))
     }
 
     fn position(&self) -> Option<Position> {
-        self.first.position()
+        self.0.first().and_then(|snapshot| snapshot.position())
     }
 
-    /// The fewer of both: what only the older one shows may be gone.
+    /// The fewest of all: what only the oldest one shows may be gone.
     fn sweeps(&self) -> Option<u64> {
-        self.first.sweeps().min(self.second.sweeps())
+        self.0.iter().filter_map(|snapshot| snapshot.sweeps()).min()
     }
 
     fn keep(&self, root: &Oid) {
-        self.first.keep(root);
-        self.second.keep(root);
-    }
-
-    fn roots(&self) -> Vec<Oid> {
-        let mut roots = self.first.roots();
-        roots.extend(self.second.roots());
-        roots
+        self.0.iter().for_each(|snapshot| snapshot.keep(root));
     }
 }

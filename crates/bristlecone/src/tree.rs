@@ -388,9 +388,9 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::set_kind`]; [`Error::Usage`] for a value in another store.
     pub fn set_stored(&mut self, path: impl AsPath, kind: EntryKind, value: &StoredValue) -> Result<()> {
-        let (backend, snapshot, at, bytes) = match &value.0 {
+        let (backend, snapshots, at, bytes) = match &value.0 {
             Stored::Bytes(value) => return self.set_kind(path, kind, value),
-            Stored::Pieces { backend, snapshot, at, bytes } => (backend, snapshot, *at, *bytes),
+            Stored::Pieces { backend, snapshots, at, bytes } => (backend, snapshots, *at, *bytes),
         };
         if !kind.has_contents() {
             return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
@@ -398,7 +398,7 @@ impl<F: Format> Tree<F> {
         if !Arc::ptr_eq(backend, &self.store.backend) {
             return Err(Error::Usage { reason: "a stored value is bound in trees of the repository that wrote it" });
         }
-        self.hold(snapshot);
+        self.hold(snapshots);
         self.edit(&*path.as_path()?, PatchEdit::Leaf(NewLeaf::Stored { kind, at, bytes }))
     }
 
@@ -448,13 +448,8 @@ impl<F: Format> Tree<F> {
         let levels = tree.levels_below(&path)?;
         let (base, patch) = self.adopt(tree)?;
         if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
-            tree.held.iter().for_each(|snapshot| _ = self.hold(snapshot));
-            // What was swept since the other tree was read is read as that one reads it.
-            if self.hold(&tree.store.snapshot)
-                && let Some(joined) = self.store.joined(&tree.store.snapshot)
-            {
-                self.store = joined;
-            }
+            self.hold(&tree.held);
+            self.hold(tree.store.snapshots());
         }
         if path.is_root() {
             (self.base, self.patch, self.active) = (base, patch, None);
@@ -468,13 +463,16 @@ impl<F: Format> Tree<F> {
         self.edit(&path, PatchEdit::Dir(patch))
     }
 
-    /// Keeps what a snapshot keeps until the edits are written; returns whether it is another one.
-    fn hold(&mut self, snapshot: &Arc<dyn Snapshot>) -> bool {
-        let known = std::iter::once(&self.store.snapshot).chain(&self.held).any(|held| Arc::ptr_eq(held, snapshot));
-        if !known {
-            self.held.push(snapshot.clone());
+    /// Keeps what snapshots keep until the edits are written, and reads through them what was swept since they were taken.
+    fn hold(&mut self, snapshots: &[Arc<dyn Snapshot>]) {
+        for snapshot in snapshots {
+            if !self.store.snapshots().iter().chain(&self.held).any(|held| Arc::ptr_eq(held, snapshot)) {
+                self.held.push(snapshot.clone());
+            }
         }
-        !known
+        if let Some(joined) = self.store.joined(snapshots) {
+            self.store = joined;
+        }
     }
 
     /// Returns at least as many steps as the longest path has, without reading anything.

@@ -7,8 +7,8 @@ use bristlecone_core::ObjRef;
 /// The longest value, in bytes: it passes through memory, and through one append, whole.
 pub const VALUE_BYTES_MAX: u64 = 2 << 30;
 
-/// A backend of this process, and how many sweeps have begun in it.
-pub(crate) type BackendOwner = (usize, u64);
+/// The number of a backend ([`crate::store::StoreBase::backend_number`]), and how many sweeps have begun in it.
+pub(crate) type BackendOwner = (u64, u64);
 
 /// A value to be set, cheap to clone. One that is set at many places is hashed and written once.
 ///

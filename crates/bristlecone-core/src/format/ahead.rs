@@ -118,6 +118,8 @@ pub trait ObjectWalk<'a, S: Source>: Sized {
 /// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
 pub struct Window<'a, S> {
     source: &'a S,
+    // What may have objects that the source lacks.
+    second: Option<&'a S>,
     held: BTreeMap<WantedObject, WindowObject<'a>>,
     // Bytes of all objects that are held.
     bytes: usize,
@@ -140,7 +142,14 @@ impl<'a, S: Source> Window<'a, S> {
     /// Returns a window over a source that holds nothing.
     #[must_use]
     pub const fn new(source: &'a S) -> Self {
-        Self { source, held: BTreeMap::new(), bytes: 0, call: CallSize::new(OBJECTS_FIRST), scouting: false, met: 0 }
+        Self::over(source, None)
+    }
+
+    /// Returns a window that holds nothing over a source and another one, which is asked for what the first one lacks.
+    #[must_use]
+    pub const fn over(source: &'a S, second: Option<&'a S>) -> Self {
+        let call = CallSize::new(OBJECTS_FIRST);
+        Self { source, second, held: BTreeMap::new(), bytes: 0, call, scouting: false, met: 0 }
     }
 
     /// Returns what the objects are read from.
@@ -209,9 +218,15 @@ impl<'a, S: Source> Window<'a, S> {
         }
         self.make_room();
         let room = AHEAD_BYTES_MAX - self.bytes;
-        let mut found = self.source.read_many(&outlook.wanted, room)?;
+        let mut found = match (self.source.read_many(&outlook.wanted, room), self.second) {
+            (Err(error), Some(second)) => alloc::vec![second.read(kind, &at).map_err(|_| error)?],
+            (found, _) => found?,
+        };
         if found.is_empty() {
-            found.push(self.source.read(kind, &at)?);
+            found.push(match (self.source.read(kind, &at), self.second) {
+                (Err(error), Some(second)) => second.read(kind, &at).map_err(|_| error)?,
+                (found, _) => found?,
+            });
         }
         let whole = found.len() >= outlook.wanted.len();
         let mut read = 0;

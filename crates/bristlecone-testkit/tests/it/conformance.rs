@@ -145,7 +145,7 @@ impl Snapshot for Hoarding {
         Ok(hoard.get(&at.oid).cloned())
     }
 
-    pass_snapshot! { 0: locate, position, sweeps, roots, keep, refresh }
+    pass_snapshot! { 0: locate, position, sweeps, keep, refresh }
 }
 
 impl Backend for Broken {

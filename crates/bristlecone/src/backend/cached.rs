@@ -330,5 +330,5 @@ impl Snapshot for CachedSnapshot {
         self.inner.peek(oid, at)
     }
 
-    pass_snapshot! { inner: locate, position, sweeps, roots }
+    pass_snapshot! { inner: locate, position, sweeps }
 }

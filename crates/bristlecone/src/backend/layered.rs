@@ -406,10 +406,6 @@ impl Snapshot for LayeredSnapshot {
         self.layers[0].sweeps()
     }
 
-    fn roots(&self) -> Vec<Oid> {
-        self.layers[0].roots()
-    }
-
     fn keep(&self, root: &Oid) {
         self.layers.iter().for_each(|store| store.keep(root));
     }

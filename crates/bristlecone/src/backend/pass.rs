@@ -213,11 +213,6 @@ macro_rules! pass_snapshot {
             self.$to.sweeps()
         }
     };
-    (@ roots $to:tt) => {
-        fn roots(&self) -> Vec<$crate::Oid> {
-            self.$to.roots()
-        }
-    };
     (@ keep $to:tt) => {
         fn keep(&self, root: &$crate::Oid) {
             self.$to.keep(root);

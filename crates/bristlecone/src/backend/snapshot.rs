@@ -64,12 +64,6 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
     /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.
     fn keep(&self, root: &Oid);
 
-    /// Returns the roots that it keeps, where a batch that was made with it has to have them looked up again after a sweep by
-    /// another process ([`crate::Batch::leave_out`]); none where such a sweep cannot be.
-    fn roots(&self) -> Vec<Oid> {
-        Vec::new()
-    }
-
     /// Moves on to now, and returns whether it did: as if another snapshot were taken with these roots, and then this one
     /// dropped, but in place. The caller is the only one that holds the snapshot.
     ///

@@ -184,6 +184,6 @@ impl Snapshot for CountedSnapshot {
     }
 
     pass_snapshot! {
-        inner: position, sweeps, roots, keep, refresh
+        inner: position, sweeps, keep, refresh
     }
 }

@@ -91,7 +91,7 @@ impl Map {
         }
         let Some(root) = self.tree.stored_root()? else { return Ok(None) };
         let mut cursor = EntryCursor::new(self.tree.view(), Some(root));
-        cursor.seek_nth((index + fewer).saturating_sub(more))?;
+        cursor.seek_nth(index.saturating_add(fewer).saturating_sub(more))?;
         if !cursor.next()? {
             return Ok(None);
         }

@@ -9,8 +9,9 @@ use bristlecone_core::{
 
 use super::{Map, check_key};
 use crate::{
-    Batch, Durability, Error, NewValue, Repo, Result, Tree, VALUE_BYTES_MAX,
+    Batch, Error, NewValue, Repo, Result, Tree, VALUE_BYTES_MAX,
     store::{StoreView, resolve},
+    swept::append_behind,
 };
 
 /// What was made is appended when it has this many bytes.
@@ -51,7 +52,7 @@ impl Repo<Native> {
     #[must_use]
     pub fn map_loader(&self) -> MapLoader {
         let store = self.now();
-        MapLoader { builder: DirBuilder::new(store.format), batch: Batch::new(), store }
+        MapLoader { builder: DirBuilder::new(store.format), batch: Batch::since(store.sweeps()), store }
     }
 
     /// Loads a map from entries in the order of their keys, each key once, as [`MapLoader`] does.
@@ -76,18 +77,20 @@ impl MapLoader {
     ///
     /// # Errors
     /// [`bristlecone_core::FormatError::Unsorted`] in [`Error::Format`] names the entry that does not come after the one
-    /// before; [`Error::TooLarge`]; the loader can go on with another entry then. Those of the backend; what was appended
-    /// stays until it is swept.
+    /// before; [`Error::TooLarge`]; the loader can go on with another entry then. Those of the backend: the entry is not added,
+    /// those before it stay, and the loader can go on with the same one.
     pub fn push<'v>(&mut self, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
         check_key(key)?;
+        // Before the entry: one that could not be added is not half there.
+        if self.batch.bytes().len() >= BATCH_BYTES {
+            self.append()?;
+        }
         let value = value.into();
         let bytes = value.as_bytes();
-        if bytes.len() <= self.store.format.inline_bytes_max() {
-            self.builder.push(&mut self.batch, key, EntryKind::Value, &ChangeTarget::Inline(bytes))?;
-        } else {
-            self.push_far(key, bytes)?;
+        if bytes.len() > self.store.format.inline_bytes_max() {
+            return self.push_far(key, bytes);
         }
-        if self.batch.bytes().len() >= BATCH_BYTES { self.append() } else { Ok(()) }
+        Ok(self.builder.push(&mut self.batch, key, EntryKind::Value, &ChangeTarget::Inline(bytes))?)
     }
 
     /// Adds an entry whose value is an object of its own.
@@ -107,10 +110,12 @@ impl MapLoader {
         self.builder.count()
     }
 
+    /// Appends what was made, which stays here if that fails.
     fn append(&mut self) -> Result<()> {
-        let batch = std::mem::take(&mut self.batch);
-        let base = self.store.backend.append(batch, &[], Durability::None)?;
+        let base = append_behind(&mut self.store, &mut self.batch)?;
         self.builder.resolve(base);
+        // Nothing leads to it yet: another process may drop it.
+        self.builder.each_appended(&mut |oid| self.batch.leave_out(oid));
         Ok(())
     }
 
@@ -119,12 +124,12 @@ impl MapLoader {
     /// # Errors
     /// Those of the backend.
     pub fn finish(self) -> Result<Map> {
-        let Self { store, builder, mut batch } = self;
+        let Self { mut store, builder, mut batch } = self;
         let root = builder.finish(&mut batch);
         let root: Option<ObjRef> = if batch.is_empty() {
             root
         } else {
-            let base = store.backend.append(batch, &[], Durability::None)?;
+            let base = append_behind(&mut store, &mut batch)?;
             root.map(|root| resolve(root, base))
         };
         Ok(Tree::at(store, root).into())

@@ -79,6 +79,8 @@ impl Map {
                 return Ok((ours, conflicts));
             }
             let changes: Vec<_> = taken.iter().map(|(key, to)| merge::change(key, to.as_ref())).collect();
+            ours.iter().for_each(|ours| sink.builds_on(&ours.oid));
+            merge::name_taken(store, sink, &changes);
             let root = store.format.update(store, sink, ours.as_ref(), &changes)?;
             // What one side replaced, it replaced on purpose.
             sink.take_replaced();

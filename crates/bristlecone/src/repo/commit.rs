@@ -6,7 +6,7 @@ use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source
 
 use super::{Repo, history::EditedPaths};
 use crate::{
-    Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
+    Backend, Batch, Durability, Error, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
     store::{StoreView, resolve},
     swept::retry_swept,
 };
@@ -45,8 +45,8 @@ impl Info {
     ///
     /// ```
     /// # use bristlecone::{Info, Repo};
-    /// let commit = || Repo::memory().commit_tree(&mut Repo::memory().tree(), &[], &Info::unsigned("the same"));
-    /// assert_eq!(commit()?, commit()?);
+    /// let commit = |repo: &Repo| repo.commit_tree(&mut repo.tree(), &[], &Info::unsigned("the same"));
+    /// assert_eq!(commit(&Repo::memory())?, commit(&Repo::memory())?);
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[must_use]
@@ -128,7 +128,8 @@ impl<F: Format> Repo<F> {
     /// Commits a tree without moving any ref: its edits and the commit are written, nothing leads to them.
     ///
     /// # Errors
-    /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
+    /// As [`Tree::get`]; [`Error::Usage`] for a tree of another repository, which [`Tree::set_tree`] binds in one of this;
+    /// [`Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
         retry_swept(
             tree,
@@ -146,6 +147,11 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::commit_tree`].
     pub fn prepare(&self, tree: &Tree<F>, parents: &[CommitId], info: &Info) -> Result<Prepared<F>> {
+        if !Arc::ptr_eq(&tree.store.backend, &self.shared.backend) {
+            let reason =
+                "a tree is committed in the repository that it is of: bind it in one of this repository (`set_tree`)";
+            return Err(Error::Usage { reason });
+        }
         let _writing = tree.writing();
         let store = &tree.store;
         let mut sink = store.sink();
@@ -216,7 +222,7 @@ impl<F: Format> Repo<F> {
     /// Writes a commit as it is: its tree and parents need not be here. For imports.
     ///
     /// # Errors
-    /// [`crate::Error::Format`] if the format would lose something; those of the backend.
+    /// [`Error::Format`] if the format would lose something; those of the backend.
     pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<CommitId> {
         let store = self.now();
         let mut sink = store.sink();

@@ -5,7 +5,11 @@ use std::{io::Read, sync::Arc};
 use bristlecone_core::{Format, Location, ObjRef, native::WHOLE_BYTES_MAX};
 
 use super::Repo;
-use crate::{Backend, Durability, Error, Result, Snapshot, VALUE_BYTES_MAX, Value, store::resolve};
+use crate::{
+    Backend, Batch, Error, Result, Snapshot, VALUE_BYTES_MAX, Value,
+    store::{FlushSink, resolve},
+    swept::append_behind,
+};
 
 /// How many bytes are read at a time.
 const PART_BYTES: usize = 1 << 20;
@@ -21,7 +25,7 @@ pub(crate) enum Stored {
     /// In memory.
     Bytes(Value),
     /// In a backend, in pieces.
-    Pieces { backend: Arc<dyn Backend>, snapshot: Arc<dyn Snapshot>, at: ObjRef, bytes: u64 },
+    Pieces { backend: Arc<dyn Backend>, snapshots: Vec<Arc<dyn Snapshot>>, at: ObjRef, bytes: u64 },
 }
 
 impl StoredValue {
@@ -76,27 +80,29 @@ impl<F: Format> Repo<F> {
         if part.len() <= WHOLE_BYTES_MAX {
             return Ok(StoredValue(Stored::Bytes(Value::new(part))));
         }
-        let backend = &self.shared.backend;
         // Held until the value is bound: nothing leads to what is written here.
-        let store = self.now();
-        let mut sink = store.sink();
+        let mut store = self.now();
+        let mut batch = Batch::since(store.sweeps());
         let mut bytes = 0;
         while !part.is_empty() {
             bytes += part.len() as u64;
             check_length(bytes)?;
+            let mut sink = FlushSink::new(batch, &*store.snapshot);
             builder.push(&mut sink, &part);
-            if sink.batch.bytes().len() >= APPEND_BYTES {
-                let base = backend.append(sink.take(), &[], Durability::None)?;
-                builder.settle(base);
+            batch = sink.take();
+            if batch.bytes().len() >= APPEND_BYTES {
+                builder.settle(append_behind(&mut store, &mut batch)?);
             }
             part.clear();
             read_part(from, &mut part, PART_BYTES)?;
         }
+        builder.each_appended(&mut |piece| batch.leave_out(piece));
+        let mut sink = FlushSink::new(batch, &*store.snapshot);
         let at = builder.finish(&mut sink);
-        let base =
-            if sink.batch.is_empty() { Location::NONE } else { backend.append(sink.take(), &[], Durability::None)? };
-        let (backend, snapshot) = (backend.clone(), store.snapshot.clone());
-        Ok(StoredValue(Stored::Pieces { backend, snapshot, at: resolve(at, base), bytes }))
+        batch = sink.take();
+        let base = if batch.is_empty() { Location::NONE } else { append_behind(&mut store, &mut batch)? };
+        let (backend, snapshots) = (self.shared.backend.clone(), store.snapshots().to_vec());
+        Ok(StoredValue(Stored::Pieces { backend, snapshots, at: resolve(at, base), bytes }))
     }
 }
 

@@ -6,6 +6,8 @@ use super::{Joint, Pulled, Subtree, message, survey::HistorySurvey};
 use crate::{
     Batch, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
+    store::StoreView,
+    swept::retry_swept,
 };
 
 /// A merge to be committed: `branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)` with its message.
@@ -161,7 +163,17 @@ impl<F: Format> Subtree<F> {
         dir: ObjRef,
         theirs: CommitId,
     ) -> Result<std::result::Result<Option<ObjRef>, Vec<Conflict>>> {
-        let store = &self.repo.now();
+        let mut store = self.repo.now();
+        retry_swept(&mut store, |store| store, |store| self.merged_in(store, bases, dir, theirs))
+    }
+
+    fn merged_in(
+        &self,
+        store: &StoreView<F>,
+        bases: &[CommitId],
+        dir: ObjRef,
+        theirs: CommitId,
+    ) -> Result<std::result::Result<Option<ObjRef>, Vec<Conflict>>> {
         let mut first: Option<(Option<ObjRef>, Batch)> = None;
         for base in bases {
             let mut sink = store.sink();

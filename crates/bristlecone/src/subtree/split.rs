@@ -192,6 +192,9 @@ impl<F: Format> SplitWork<'_, F> {
             known.map_or(parent.at, |place| ObjRef::new(parent.at.oid(), place).into())
         });
         let commit = rewritten(&repo.read_commit(node.at)?, dir.into(), places.collect());
+        if let Some(dir) = repo.shared.unless_empty(dir) {
+            self.sink.builds_on(&dir.oid);
+        }
         let number = if self.numbered { generation } else { 0 };
         let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid()).collect();

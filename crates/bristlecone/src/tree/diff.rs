@@ -54,7 +54,7 @@ impl<F: Format> Tree<F> {
         let sides = Sides { before: self, after };
         let open = sides.compare(&path, dirs.0, dirs.1).into_iter().collect();
         let below = DiffWalk { sides, open, old: None, new: None, path, inside: false, scouting: false };
-        Ok(Differences { window: Window::new(&*self.store), below })
+        Ok(Differences { window: sides.window(), below })
     }
 }
 
@@ -95,6 +95,13 @@ impl<F: Format> Clone for Sides<'_, F> {
 impl<F: Format> Copy for Sides<'_, F> {}
 
 impl<'t, F: Format> Sides<'t, F> {
+    /// Returns a window that holds nothing over what both are read from.
+    pub(super) fn window(self) -> Window<'t, StoreView<F>> {
+        let (before, after) = (&*self.before.store, &*self.after.store);
+        // Where no sweep is between them, either shows all.
+        Window::over(before, after.shows_more_than(before).then_some(after))
+    }
+
     /// Returns what compares two directories; `None` where nothing can differ.
     pub(super) fn compare(
         self,

@@ -10,11 +10,7 @@ use super::{
     parts::{dir_bytes, edit_bytes},
     patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
-use crate::{
-    Error, NewValue, Result, VALUE_BYTES_MAX,
-    store::{StoreView, prewrite},
-    value::BackendOwner,
-};
+use crate::{Error, NewValue, Result, VALUE_BYTES_MAX, store::prewrite, value::BackendOwner};
 
 /// Values of this many bytes and more are hashed and written when they are set.
 const PREWRITTEN_BYTES_MIN: usize = 4096;
@@ -98,7 +94,7 @@ impl<F: Format> Tree<F> {
         if length > VALUE_BYTES_MAX {
             return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
         }
-        let owner = (owner(&self.store), self.store.backend.sweeps());
+        let owner = (self.store.backend_number, self.store.backend.sweeps());
         let at = match &value {
             NewValue::Value(shared) => shared.stored(owner),
             NewValue::Bytes(_) => None,
@@ -133,7 +129,7 @@ impl<F: Format> Tree<F> {
     /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
     /// backend.
     pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
-        if owner(&tree.store) == owner(&self.store) {
+        if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
             let mut tree = tree.clone();
             tree.attach_active();
             tree.rebase()?;
@@ -161,9 +157,4 @@ impl<F: Format> Tree<F> {
         }
         Ok((copy.base, copy.patch))
     }
-}
-
-/// Tells backends of this process apart.
-fn owner<F>(store: &StoreView<F>) -> usize {
-    Arc::as_ptr(&store.backend).cast::<()>() as usize
 }

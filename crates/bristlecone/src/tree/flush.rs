@@ -414,7 +414,11 @@ impl<'t, F: Format> Flush<'t, F> {
             None => (None, false),
         };
         let base = match below.base {
-            PatchBase::Own(base) => base,
+            PatchBase::Own(base) => {
+                // It came from another tree: what this one goes on from need not lead to it.
+                base.iter().for_each(|base| sink.builds_on(&base.oid));
+                base
+            }
             PatchBase::Inherit => here,
         };
         let short = self.short_edits(sink, below);
@@ -532,7 +536,7 @@ impl<'t, F: Format> Flush<'t, F> {
         false
     }
 
-    /// Returns where a large value is that was written before.
+    /// Returns where a large value is that was written before, and notes it as left out.
     fn place(&self, sink: &FlushSink<'_>, oid: &Oid) -> Option<Location> {
         let tree = self.tree;
         let prewritten = tree.prewritten.as_ref().map(|prewritten| prewritten.lock());
@@ -553,7 +557,10 @@ impl<'t, F: Format> Flush<'t, F> {
             NewLeaf::Short { bytes, .. } => &bytes[..],
             NewLeaf::Shared { value, .. } => value.as_bytes(),
             NewLeaf::Stored { at, bytes, .. } => {
-                let place = if at.at.is_some() { Some(at.at) } else { self.place(sink, &at.oid) };
+                let place = if at.at.is_some() { None } else { self.place(sink, &at.oid) };
+                if place.is_none() {
+                    sink.builds_on(&at.oid);
+                }
                 let at = ObjRef::new(at.oid, place.unwrap_or(at.at));
                 return Ok(ChangeTarget::Object { at, bytes: *bytes });
             }

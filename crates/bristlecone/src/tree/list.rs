@@ -72,9 +72,10 @@ impl<'t, F: Format> Entries<'t, F> {
     fn pull_back(&mut self) -> Result<Option<DirEntry<'t, F>>> {
         let Some(dir) = self.dir else { return Ok(None) };
         if self.peeked.is_none() {
-            self.peeked = self.next().transpose()?;
+            let peeked = self.next();
             // What is only looked at does not count.
             self.listing.limit.iter_mut().for_each(|limit| *limit += 1);
+            self.peeked = peeked.transpose()?;
         }
         let Some(front) = &self.peeked else { return Ok(None) };
         let (back, last) = match &mut self.back {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use bristlecone_core::{AsPath, EntryKind, Format, Oid, escape};
+use bristlecone_core::{AsPath, EntryKind, Format, Oid, Path, escape};
 
 use super::Tree;
 use crate::Result;
@@ -163,12 +163,20 @@ impl<F: Format> Tree<F> {
     /// Binds `path` to a plain value; the root takes a directory only.
     ///
     /// # Errors
-    /// As [`Tree::set`].
+    /// As [`Tree::set`]: then nothing is changed.
     pub fn set_plain(&mut self, path: impl AsPath, plain: &PlainTree) -> Result<()> {
-        let mut path = path.as_path()?.into_owned();
-        if matches!(plain, PlainTree::Dir(_)) {
-            self.remove(&path)?;
+        let path = path.as_path()?;
+        if !matches!(plain, PlainTree::Dir(_)) {
+            return self.put_plain(path.into_owned(), plain);
         }
+        // Something in it may be refused, when other parts have been set.
+        let mut dir = Self::at(self.store.clone(), None);
+        dir.put_plain(Path::root(), plain)?;
+        self.set_tree(&*path, &dir)
+    }
+
+    /// Binds `path` to a plain value, or adds what is in a directory.
+    fn put_plain(&mut self, mut path: Path, plain: &PlainTree) -> Result<()> {
         let mut open = Vec::new();
         let mut here = Some(plain);
         loop {

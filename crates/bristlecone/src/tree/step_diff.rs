@@ -33,7 +33,7 @@ impl<F: Format> Tree<F> {
         let sides = Sides { before: self, after };
         let dirs = sides.compare(&Path::root(), Some(self.root_dir()?), Some(after.root_dir()?));
         let walk = StepDiffWalk { sides, dirs, old: None, new: None };
-        Ok(StepDifferences { window: Window::new(&*self.store), walk })
+        Ok(StepDifferences { window: sides.window(), walk })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, thread};
 
-use bristlecone::{DiskOptions, Durability, Error, Info, Native, Repo};
+use bristlecone::{DiskOptions, Durability, EntryKind, Error, Info, Native, PlainTree, Repo};
 use bristlecone_testkit::generate::Rng;
 
 fn info(durability: Durability) -> Info {
@@ -162,4 +162,21 @@ fn lookups_in_one_directory_after_another_answer_for_the_right_one() {
     for _ in 0..4 {
         assert!(trees[0].2.get("b/0").unwrap().is_some() && edited.get("b/0").unwrap().is_none());
     }
+}
+
+#[test]
+fn a_plain_directory_that_is_refused_changes_nothing() {
+    let mut tree = Repo::memory().tree();
+    tree.set("d/old", "1").unwrap();
+    let root = tree.root().unwrap();
+    let value = || PlainTree::Value(EntryKind::Value, b"2".to_vec());
+    let dir = |step: &[u8]| PlainTree::Dir([(b"a".to_vec(), value()), (step.to_vec(), value())].into());
+    for path in ["d", "", "new"] {
+        for step in [&b"x/y"[..], b""] {
+            assert!(matches!(tree.set_plain(path, &dir(step)), Err(Error::Path(_))), "{path}");
+            assert_eq!(tree.root().unwrap(), root);
+        }
+    }
+    tree.set_plain("d", &dir(b"b")).unwrap();
+    assert_eq!(tree.to_plain().unwrap(), PlainTree::Dir([(b"d".to_vec(), dir(b"b"))].into()));
 }

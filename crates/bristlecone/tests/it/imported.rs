@@ -13,6 +13,7 @@ use bristlecone::{
     Batch, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, PlainTree, Repo, Tree,
     core::{Change, ChangeTarget, Mode, NoSource},
     disk::{DiskBackend, DiskOptions, FormatTag},
+    merge,
     storage::RealStorage,
 };
 use bristlecone_testkit::generate::Rng;
@@ -230,6 +231,44 @@ fn a_foreign_id_that_is_set_anew_is_a_difference() {
         after.set_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 32])).unwrap();
         assert_eq!(before.diff(&after, "").unwrap().map(Result::unwrap).count(), wanted);
     }
+}
+
+#[test]
+fn a_merge_with_empty_directories_does_not_depend_on_which_side_is_ours() {
+    let repo = Repo::memory();
+    let usual = |entries: Entries| Some(Node::Dir(Mode::USUAL, entries));
+    let nodes = [
+        None,
+        Some(EMPTY),
+        usual(dir([("f", value(b"1"))])),
+        usual(dir([("f", value(b"2")), ("g", value(b"1"))])),
+        usual(dir([("f", EMPTY)])),
+        usual(dir([("f", Node::Dir(Mode::USUAL, dir([("h", value(b"1"))])))])),
+        Some(value(b"1")),
+        Some(value(b"2")),
+    ];
+    let trees: Vec<Tree> = nodes
+        .iter()
+        .map(|node| {
+            let mut entries = dir([("beside", value(b"1"))]);
+            entries.extend(node.clone().map(|node| (b"d".to_vec(), node)));
+            store(&repo, &entries)
+        })
+        .collect();
+    let mut conflicts = 0;
+    for (base, one, other) in (0..512).map(|number| (number / 64, number / 8 % 8, number % 8)) {
+        let merged = |ours: usize, theirs: usize| {
+            let merged = merge::trees(Some(&trees[base]), &trees[ours], &trees[theirs]).unwrap();
+            let paths: Vec<Path> = merged.conflicts.into_iter().map(|conflict| conflict.path).collect();
+            (paths, merged.tree.root().unwrap())
+        };
+        let (there, back) = (merged(one, other), merged(other, one));
+        let tried = format!("{:?} to {:?} and {:?}", nodes[base], nodes[one], nodes[other]);
+        assert_eq!(there.0, back.0, "{tried}");
+        assert!(!there.0.is_empty() || there.1 == back.1, "{tried}");
+        conflicts += usize::from(!there.0.is_empty());
+    }
+    assert!(conflicts > 100, "{conflicts} conflicts");
 }
 
 #[test]

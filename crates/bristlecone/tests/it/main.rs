@@ -24,6 +24,7 @@ mod fs;
 mod fs_crash;
 mod fs_cut;
 mod golden;
+mod held;
 mod ids;
 mod imported;
 mod indexes;
@@ -42,6 +43,7 @@ mod ranges;
 mod real_git;
 mod retention;
 mod shared;
+mod stores;
 mod structure;
 #[cfg(feature = "git")]
 mod subtree;

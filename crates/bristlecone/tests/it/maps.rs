@@ -559,3 +559,18 @@ fn a_branch_that_another_repository_moves_is_looked_at_anew() {
         }
     }
 }
+
+#[test]
+fn there_is_no_entry_at_the_last_place_of_all() {
+    let mut map = Repo::memory().map();
+    for key in [b"a", b"b", b"c"] {
+        map.insert(key, b"1").unwrap();
+    }
+    assert_eq!(map.nth(u64::MAX).unwrap(), None);
+    map.tree_mut().write().unwrap();
+    map.remove(b"b").unwrap();
+    for index in [2, u64::MAX - 1, u64::MAX] {
+        assert_eq!(map.nth(index).unwrap(), None);
+    }
+    assert_eq!(&*map.nth(1).unwrap().unwrap().0, b"c");
+}

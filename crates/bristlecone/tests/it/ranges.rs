@@ -223,3 +223,35 @@ fn every_range_of_a_directory_can_be_asked_for() {
         lists_every_range(bristlecone::Tezos::new(), entries);
     }
 }
+
+#[test]
+fn all_entries_can_be_skipped_wherever_a_range_begins() {
+    let mut tree = Repo::memory().tree();
+    tree.set_many((0..3000).map(|number| (format!("{number}"), "x"))).unwrap();
+    for written in [false, true] {
+        if written {
+            tree.write().unwrap();
+        }
+        for skip in [3000, u64::MAX - 1, u64::MAX] {
+            let listing = Listing::new().range("1234".."8765").skip(skip);
+            assert_eq!(tree.list_with("", &listing).unwrap().count(), 0, "{skip}");
+            assert_eq!(tree.list_with("", &listing.reverse()).unwrap().count(), 0, "{skip}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_counts_an_entry_that_cannot_be_read_from_the_back() {
+    let mut whole = Repo::memory().tree();
+    whole.set_many((0..3000).map(|number| (format!("{number:04}"), "x"))).unwrap();
+    // Of the pieces of the directory, the first one is there.
+    let tree = whole.prune(["0000"]).unwrap();
+    let first = tree.list("").unwrap().take_while(Result::is_ok).count();
+    assert!((1..3000).contains(&first), "{first} entries in the first piece");
+    for limit in [first + 1, first + 2] {
+        let mut entries = tree.list_with("", &Listing::new().limit(limit)).unwrap();
+        assert_eq!(entries.by_ref().take(first).filter(Result::is_ok).count(), first);
+        assert!(entries.next_back().unwrap().is_err());
+        assert!(entries.next_back().is_none() && entries.next().is_none());
+    }
+}

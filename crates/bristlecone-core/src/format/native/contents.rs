@@ -27,6 +27,8 @@ const LIST_BOUNDARY: u8 = 4;
 const LIST_ITEMS_MAX: usize = 512;
 /// At most this many bytes are reserved for a value before its pieces are read.
 const RESERVED_BYTES_MAX: usize = 256 << 20;
+/// So many parts of a value are known before they are read: lists of tiny pieces would take more memory than the value.
+const PARTS_MAX: usize = 8192;
 /// 512^8 pieces are more than 2^64 bytes.
 const LEVEL_MAX: u8 = 8;
 
@@ -88,6 +90,12 @@ impl ValueBuilder {
             piece.at.at = piece.at.at.resolve(base);
         }
         self.resolved = self.pieces.len();
+    }
+
+    /// Calls `each` with the pieces that were appended before, or that the store had: lists still to come name them.
+    pub fn each_appended(&self, each: &mut dyn FnMut(Oid)) {
+        let appended = self.pieces.iter().filter(|piece| piece.at.at.pending_offset().is_none());
+        appended.for_each(|piece| each(piece.at.oid));
     }
 
     /// Ends the value and returns its reference.
@@ -256,18 +264,37 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
         let end = range.end.min(bytes);
         return Ok(object.body_slice(range.start.min(end) as usize..end as usize));
     }
-    let (mut window, mut lists, mut parts) = (Window::new(source), Lists::new(&object, &range)?, Vec::new());
-    while let Some(part) = window.advance(&mut lists)? {
+    let (mut window, mut lists) = (Window::new(source), Lists::new(&object, &range)?);
+    let total = lists.bytes();
+    let mut parts = Vec::new();
+    next_parts(&mut window, &mut lists, &mut parts)?;
+    match &parts[..] {
+        [] => return Ok(Bytes::Borrowed(&[])),
+        [only] => return Ok(only.read(source)?.body_slice(only.range.clone())),
+        _ => {}
+    }
+    // More than this only grows as pieces are found to be there.
+    let mut whole = Vec::with_capacity(total.min(RESERVED_BYTES_MAX as u64) as usize);
+    while !parts.is_empty() {
+        assemble(source, &parts, &mut whole)?;
+        next_parts(&mut window, &mut lists, &mut parts)?;
+    }
+    Ok(Bytes::from(whole))
+}
+
+/// Goes on to the next parts of a value, none at its end.
+fn next_parts<'a, S: Source>(
+    window: &mut Window<'a, S>,
+    lists: &mut Lists,
+    parts: &mut Vec<RangePart>,
+) -> Result<(), S::Error> {
+    parts.clear();
+    while parts.len() < PARTS_MAX
+        && let Some(part) = window.advance(lists)?
+    {
         parts.push(part);
     }
-    match &parts[..] {
-        [] => Ok(Bytes::Borrowed(&[])),
-        [only] => {
-            let piece = only.read(source)?;
-            Ok(piece.body_slice(only.range.clone()))
-        }
-        _ => assemble(source, &parts),
-    }
+    Ok(())
 }
 
 /// A part of a piece that lies in the range.
@@ -312,6 +339,12 @@ impl Lists {
         let mut lists = Self { open: Vec::new() };
         lists.enter(object, range, None)?;
         Ok(lists)
+    }
+
+    /// Returns how many bytes are still to come, as the lists that are open say.
+    fn bytes(&self) -> u64 {
+        let pieces = self.open.iter().flat_map(|(_, pieces)| pieces.as_slice());
+        pieces.map(|piece| piece.range.end - piece.range.start).fold(0, u64::saturating_add)
     }
 
     /// Begins with a list. `bytes`: what the list above gives it.
@@ -373,17 +406,14 @@ impl<'a, S: Source> ObjectWalk<'a, S> for Lists {
     }
 }
 
-/// Puts parts together, each byte copied once.
-fn assemble<'a, S: Source>(source: &S, parts: &[RangePart]) -> Result<Bytes<'a>, S::Error> {
-    // More than this only grows as pieces are found to be there.
-    let total: usize = parts.iter().map(|part| part.range.len()).sum();
-    let mut whole = Vec::with_capacity(total.min(RESERVED_BYTES_MAX));
+/// Adds parts to what came before them, each byte copied once.
+fn assemble<S: Source>(source: &S, parts: &[RangePart], whole: &mut Vec<u8>) -> Result<(), S::Error> {
     let mut window = Window::new(source);
     let mut walk = RangeParts(parts);
     while let Some((part, piece)) = window.advance(&mut walk)? {
         whole.extend_from_slice(&part.checked(piece)?.body()[part.range.clone()]);
     }
-    Ok(Bytes::from(whole))
+    Ok(())
 }
 
 /// A walk over the pieces of these parts.

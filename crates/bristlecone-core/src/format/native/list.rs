@@ -88,8 +88,8 @@ impl<'a, S: Source> ObjectWalk<'a, S> for NativeListing<'a> {
             };
             if self.skip > 0 {
                 let (from, to) = (self.from.as_deref(), self.to.as_deref());
-                let count = if node.level == 0 { 1 } else { within(&node, place, from, to)?.unwrap_or(u64::MAX) };
-                if count <= self.skip {
+                let count = if node.level == 0 { Some(1) } else { within(&node, place, from, to)? };
+                if let Some(count) = count.filter(|&count| count <= self.skip) {
                     self.skip -= count;
                     pass(rest, self.direction);
                     continue;

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::{
     Native, cut,
     cut::{Token, step_hash},
-    node::{EncodeItem, NodeChild, encode, has_child, item_step, write_inner_item, write_leaf_item},
+    node::{EncodeItem, NodeChild, encode, has_child, item_child, item_step, write_inner_item, write_leaf_item},
 };
-use crate::{ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, STEP_BYTES_MAX, Sink, escape};
+use crate::{ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Oid, STEP_BYTES_MAX, Sink, escape};
 
 /// A level looks for ends of pieces when it holds this many items or bytes more than it had to keep. Each time it looks at
 /// those that it kept again, which are few.
@@ -191,6 +191,23 @@ impl DirBuilder {
             level.items.iter_mut().for_each(|item| item.at = item.at.resolve(base));
             if let Some(first) = &mut level.first {
                 first.at = first.at.resolve(base);
+            }
+        }
+    }
+
+    /// Calls `each` with the objects that pieces still to come will name and that were appended before: a store that drops them
+    /// meanwhile must not take those pieces.
+    pub fn each_appended(&self, each: &mut dyn FnMut(Oid)) {
+        for (level, number) in self.levels.iter().zip(0..) {
+            for (index, item) in level.items.iter().enumerate() {
+                let bytes = &level.buffer[start(&level.items, index)..item.end as usize];
+                // An item of our own making can be read.
+                if item.at.pending_offset().is_none()
+                    && has_child(number, bytes)
+                    && let Ok(child) = item_child(number, bytes)
+                {
+                    each(child);
+                }
             }
         }
     }

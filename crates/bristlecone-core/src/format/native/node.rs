@@ -596,18 +596,23 @@ pub(super) fn child_ids(body: &[u8], each: &mut dyn FnMut(Oid)) -> Result<(), De
     }
     for index in 0..node.count {
         let item = node.item(index)?;
-        if !has_child(node.level, item) {
-            continue;
+        if has_child(node.level, item) {
+            each(item_child(node.level, item)?);
         }
-        let mut reader = ByteReader::new(item);
-        if node.level > 0 {
-            reader.prefixed()?;
-        } else if ItemHead::read(&mut reader)?.kind != EntryKind::Dir {
-            reader.varint()?;
-        }
-        each(read_oid(&mut reader)?);
     }
     Ok(())
+}
+
+/// Returns the object that an item names, if it names one.
+#[inline]
+pub(super) fn item_child(level: u8, item: &[u8]) -> Result<Oid, DecodeError> {
+    let mut reader = ByteReader::new(item);
+    if level > 0 {
+        reader.prefixed()?;
+    } else if ItemHead::read(&mut reader)?.kind != EntryKind::Dir {
+        reader.varint()?;
+    }
+    read_oid(&mut reader)
 }
 
 /// Checks one item and returns whether it has a child.

@@ -8,6 +8,7 @@ use crate::{ChangeTarget, Entry, Mode, NoSource};
 
 mod git;
 mod lend;
+mod lies;
 
 /// Objects in a map, that counts reads.
 #[derive(Default)]

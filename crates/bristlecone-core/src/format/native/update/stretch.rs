@@ -385,7 +385,8 @@ fn margin_before<S: Source, C: LevelChanges + ?Sized>(
             }
         }
         // Of the piece in which the bound lies, it is not known how much is on this side.
-        weight += if walked == 0 { put } else { put.max(piece.weight.saturating_sub(removed)) };
+        let here = if walked == 0 { put } else { put.max(piece.weight.saturating_sub(removed)) };
+        weight = here.saturating_add(weight);
         if !more {
             return Ok(Some(Margin { edit: 0, step: None, within_piece: false }));
         }
@@ -419,7 +420,8 @@ fn margin_behind<S: Source, C: LevelChanges + ?Sized>(
             removed += if changes.puts(end) { 0 } else { cut::weight(level, changes.step(end)) };
             end += 1;
         }
-        weight += if walked == 0 { put } else { put.max(weight_here.saturating_sub(removed)) };
+        let here = if walked == 0 { put } else { put.max(weight_here.saturating_sub(removed)) };
+        weight = here.saturating_add(weight);
         let Some(following) = following else {
             return Ok(Some(Margin { edit: changes.len(), step: None, within_piece: false }));
         };

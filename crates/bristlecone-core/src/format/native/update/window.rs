@@ -97,7 +97,7 @@ impl<'a> PieceWindow<'a> {
                 *next = edits.len();
                 window.parts_last = stretch.high.is_some();
             }
-            reach += piece.weight;
+            reach = piece.weight.saturating_add(reach);
             if *next > first {
                 piece.edits = first..*next;
                 piece.object = Some(source.read(Kind::Node, &piece.at)?);
@@ -138,7 +138,7 @@ impl<'a> PieceWindow<'a> {
                 return Ok(window);
             }
             let piece = current(&back)?;
-            reach += piece.weight;
+            reach = piece.weight.saturating_add(reach);
             window.pieces.push_front(piece);
         }
     }
