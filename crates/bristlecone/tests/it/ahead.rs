@@ -101,7 +101,10 @@ fn a_reader_that_comes_before_any_writer_sees_what_the_writer_then_goes_on_from(
     let (disk, run) = run(tiny(), (0..9).map(|n| commit(900 + 200 * n, Durability::None)));
     let (mut ends, mut cut) = (std::collections::BTreeSet::new(), 0);
     let mut places = Vec::new();
-    let mut note = |oid: Oid, object: &Object<'_>| Ok(places.push(ObjRef::new(oid, object.location())));
+    let mut note = |oid: Oid, object: &Object<'_>| {
+        places.push(ObjRef::new(oid, object.location()));
+        Ok(())
+    };
     let whole = open(&after(&disk, &run, run.events.len() - 1), true).unwrap();
     whole.each_object(&mut note, &mut |_| ()).unwrap();
     assert!(places.len() >= 9);

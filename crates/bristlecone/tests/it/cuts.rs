@@ -157,8 +157,8 @@ fn what_a_ref_keeps_that_moved_during_a_collection_stays() {
             let side = made.take().unwrap();
             for repo in [&repo, writer, &open(&disk, &options)] {
                 assert_eq!(messages(repo, &[ids[27]]), descending(27, 0), "turn {turn}");
-                for number in 0..28 {
-                    let tree = repo.checkout(ids[number]).unwrap();
+                for (number, id) in ids.iter().enumerate().take(28) {
+                    let tree = repo.checkout(*id).unwrap();
                     assert!(tree.get(&*format!("d{}/n{number}", number % 7)).unwrap().is_some());
                 }
                 assert_eq!(messages(repo, &[side])[..2], ["50", "10"]);

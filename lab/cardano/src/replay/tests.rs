@@ -12,7 +12,7 @@ use bristlecone_needs::needs;
 use super::*;
 use crate::{
     MemoryIndex, OutputRef, ReadOptions,
-    utxo::{LsmUtxo, TreeUtxo, UtxoError, output_path},
+    utxo::{LsmUtxo, TreeUtxo, output_path},
 };
 
 mod resume;

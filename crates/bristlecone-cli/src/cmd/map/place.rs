@@ -60,7 +60,7 @@ pub(super) struct WriteArgs {
 /// An open map.
 pub(super) enum AnyMap {
     Native(Box<NativeMap>),
-    Okra(OkraMap),
+    Okra(Box<OkraMap>),
 }
 
 /// A directory of a store.
@@ -76,7 +76,7 @@ pub(super) fn open_to_read(globals: &Globals, args: &ReadArgs) -> Result<AnyMap>
         Some(dir) => {
             let given = args.at.is_some().then_some("--at").or((!args.path.path.is_empty()).then_some("--path"));
             refuse_for_okra(&dir, given)?;
-            open_okra(&dir, Access::Read, None).map(AnyMap::Okra)
+            open_okra(&dir, Access::Read, None).map(|map| AnyMap::Okra(Box::new(map)))
         }
         None => NativeMap::open(globals, &args.path, Access::Read).map(|map| AnyMap::Native(Box::new(map))),
     }
@@ -87,7 +87,7 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
     match okra_dir(globals) {
         Some(dir) => {
             refuse_for_okra(&dir, (!args.path.path.is_empty()).then_some("--path"))?;
-            open_okra(&dir, Access::Write, args.map_bytes).map(AnyMap::Okra)
+            open_okra(&dir, Access::Write, args.map_bytes).map(|map| AnyMap::Okra(Box::new(map)))
         }
         None => NativeMap::open(globals, &args.path, Access::Write).map(|map| AnyMap::Native(Box::new(map))),
     }

@@ -81,7 +81,7 @@ fn weights_that_lie_do_not_overflow() {
 
 /// Returns a value of pieces of one byte, in lists of lists.
 fn value_of_tiny_pieces(objects: &Objects, bytes: usize) -> (ObjRef, Vec<u8>) {
-    let mut put = |kind, body: Vec<u8>| {
+    let put = |kind, body: Vec<u8>| {
         let oid = Native::new().object_id(&NoSource, &Object::from_body(kind, body[..].into())).unwrap();
         objects.objects.write().unwrap().insert(oid, (kind, body));
         oid
