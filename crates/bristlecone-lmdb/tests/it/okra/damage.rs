@@ -33,8 +33,7 @@ fn make(dir: &Path, options: &OkraOptions) -> Vec<u8> {
 fn look(dir: &Path, options: &OkraOptions, after: &dyn Fn(&fs::File)) -> ! {
     let checked = OkraMap::open(dir, options).and_then(|map| {
         after(&fs::File::options().write(true).open(dir.join("data.mdb")).unwrap());
-        let checked = map.read()?.check().map(drop);
-        checked
+        map.read()?.check().map(drop)
     });
     match checked {
         Ok(()) => std::process::exit(SOUND),

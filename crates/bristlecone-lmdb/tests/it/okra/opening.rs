@@ -171,7 +171,7 @@ fn a_named_map_is_refused_beside_an_unnamed_one() {
     let made = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
         opener.create_database::<Bytes, Bytes>(txn, Some("x")).map(heed::CommitOrAbort::<_, ()>::Commit)
     });
-    drop(made.unwrap().unwrap_commit());
+    let _ = made.unwrap().unwrap_commit();
     drop(env);
     let map = OkraMap::open(dir.path(), &options).unwrap();
     let reader = map.read().unwrap();
