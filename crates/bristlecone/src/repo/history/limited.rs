@@ -89,6 +89,8 @@ struct Met {
     at: ObjRef,
     tree: ObjRef,
     seconds: i64,
+    // Where commits carry it.
+    generation: Option<u64>,
     // Those that history goes on with: one alone once the commit was simplified to it.
     parents: SmallVec<[ObjRef; 2]>,
     // Whether it was put into the queue, and taken out again.
@@ -138,7 +140,16 @@ impl<F: Format> LimitedWalk<F> {
             let (tree, seconds) = (entry.commit.tree.into(), entry.commit.committer.seconds);
             self.met.insert(
                 at.oid,
-                Met { at: entry.id.into(), tree, seconds, parents, queued: false, taken: false, same: false },
+                Met {
+                    at: entry.id.into(),
+                    tree,
+                    seconds,
+                    generation: entry.generation,
+                    parents,
+                    queued: false,
+                    taken: false,
+                    same: false,
+                },
             );
         }
         Ok(())
@@ -183,10 +194,17 @@ impl<F: Format> LimitedWalk<F> {
     /// Takes those off the list that what the caller named leads to, by generation numbers: where clocks were wrong, the walk by
     /// date ends before it has met all of them.
     fn leave_out(&mut self, listed: &mut Vec<Oid>, exclude: Vec<ObjRef>) -> Result<()> {
+        let generation = |oid: &Oid| self.met[oid].generation.unwrap_or_default();
+        let waiting = self.queue.0.iter().map(|(_, _, oid)| generation(oid)).max();
+        let lowest = listed.iter().filter(|oid| !self.excluded.contains(*oid)).map(generation).min();
+        // Those that wait lead to commits below themselves alone.
+        if waiting.is_none_or(|waiting| lowest.is_none_or(|lowest| waiting <= lowest)) {
+            return Ok(());
+        }
         let mut excluded = Excluded::new(exclude);
         let mut kept = Vec::with_capacity(listed.len());
         for oid in listed.drain(..) {
-            let generation = self.graph.node(&self.met[&oid].at)?.generation;
+            let generation = self.met[&oid].generation.unwrap_or_default();
             if !self.excluded.contains(&oid) && !excluded.contains(&mut self.graph, &oid, generation)? {
                 kept.push(oid);
             }
