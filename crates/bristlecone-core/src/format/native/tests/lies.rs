@@ -43,13 +43,13 @@ impl Sink for FewShared<'_> {
 fn weights_that_lie_do_not_overflow() {
     let native = Native::new();
     let objects = Objects::default();
-    let map: Map = (0..3000u32).map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
+    let map: Map = (0..40_000u32).map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
     let root = build(&objects, &native, &map).unwrap();
     let object = objects.read(Kind::Node, &root).unwrap();
     let node = view(&object).unwrap();
     assert!(node.level > 0 && node.len() > 3);
     let steps: Vec<[u8; 5]> =
-        (0..3000u32).step_by(20).map(|n| [&n.to_be_bytes()[..], &[0]].concat().try_into().unwrap()).collect();
+        (0..40_000u32).step_by(200).map(|n| [&n.to_be_bytes()[..], &[0]].concat().try_into().unwrap()).collect();
     for lies in [0..1, 1..2, node.len() - 1..node.len(), 0..node.len()] {
         let child = |at: usize| {
             let NodeChild { step, oid, count, weight } = node.child(at).unwrap();
