@@ -30,6 +30,7 @@ use bristlecone::{Error, storage::Origin};
 use lmdb_master_sys as ffi;
 
 pub(crate) mod layout;
+pub(crate) mod lock_file;
 pub(crate) mod pages;
 mod pool;
 mod readers;
@@ -191,6 +192,10 @@ impl Env {
 
     fn open_once(dir: &Path, options: &EnvOptions, bytes: usize, flags: u32) -> Result<NonNull<ffi::MDB_env>, Code> {
         let path = CString::new(dir.as_os_str().as_bytes()).map_err(|_| Code(libc::EINVAL))?;
+        if flags & ffi::MDB_NOLOCK == 0 {
+            let allocated = lock_file::allocate(&dir.join(LOCK), READERS_MAX, 0o666);
+            allocated.map_err(|error| Code(error.raw_os_error().unwrap_or(libc::ENOSPC)))?;
+        }
         let mut env = ptr::null_mut();
         // SAFETY: the function writes a pointer to `env`, or fails.
         done(unsafe { ffi::mdb_env_create(&raw mut env) })?;

@@ -163,8 +163,16 @@ impl OkraMap {
     /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, or the file ends before
     /// a page in use; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
     pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
-        if !path.is_file() && !path.join(lmdb::DATA).is_file() {
-            return Err(OkraError::NoMap { file: path.display().to_string() });
+        let data = if path.is_file() { path.to_owned() } else { path.join(lmdb::DATA) };
+        let file = data.display().to_string();
+        match fs::metadata(&data) {
+            Ok(found) if found.is_file() && found.len() == 0 => {
+                // LMDB would make a new environment of it.
+                let reason = "the file is empty; put it back from a backup, or remove it and make a map there";
+                return Err(OkraError::Corrupt { file, offset: 0, reason: reason.to_owned() });
+            }
+            Ok(found) if found.is_file() => {}
+            _ => return Err(OkraError::NoMap { file: path.display().to_string() }),
         }
         let env = open_env(path, options, false)?;
         let metadata = read_metadata(&env, options)?;

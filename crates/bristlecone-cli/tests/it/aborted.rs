@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{Place, Run};
 
 /// What each such message ends with.
-const SENTENCE: &str = "that nothing leads to; the store is whole, `cone info` counts them, and garbage collection will \
-                        return them once there is one";
+const SENTENCE: &str = "that nothing leads to; the store is whole, `cone info` counts them, and `cone gc` returns \
+                        them";
 const MIB: usize = 1 << 20;
 /// Files of a folder that takes long enough to import for another process to meddle.
 const FILES: usize = 150;
@@ -82,18 +82,31 @@ impl Working {
         Self(command.stdout(Stdio::piped()).stderr(err).spawn().unwrap())
     }
 
-    /// Waits until it has appended some mebibytes to the store.
+    /// Waits until it has appended some mebibytes to the store, and stops it there: it gets a millisecond at a time, however
+    /// busy the machine is.
     fn appends(&mut self, place: &Place) {
         let before = store_bytes(place);
         let until = Instant::now() + Duration::from_secs(60);
-        while store_bytes(place) < before + 4 * MIB as u64 {
+        loop {
+            self.signal(Signal::STOP);
             assert!(self.0.try_wait().unwrap().is_none(), "it ended before anybody meddled");
+            if store_bytes(place) >= before + 4 * MIB as u64 {
+                return;
+            }
             assert!(Instant::now() < until, "it appends nothing");
+            self.signal(Signal::CONT);
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
+    /// Sends it a signal; one that is stopped goes on with it.
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        let pid = Pid::from_child(&self.0);
+        kill_process(pid, signal).unwrap();
+        if signal != Signal::STOP {
+            // After a deadly one it may be gone.
+            let _ = kill_process(pid, Signal::CONT);
+        }
     }
 
     fn end(self) -> (std::process::ExitStatus, Run) {
@@ -108,7 +121,6 @@ fn an_import_whose_source_fails_says_what_it_leaves_and_info_counts_it() {
     folder(&place.path("photos"), FILES);
     let mut importer = Working::begin(&place, ["import", "photos", "--path", "photos"]);
     importer.appends(&place);
-    importer.signal(Signal::STOP);
     fs::rename(place.path("photos"), place.path("elsewhere")).unwrap();
     importer.signal(Signal::CONT);
     let (_, run) = importer.end();
@@ -305,6 +317,25 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
+}
+
+#[needs(mounts)]
+#[test]
+fn a_full_disk_is_told_where_lmdb_would_map_a_file_without_room() {
+    let outside = Place::empty();
+    let mounted = Mounted::new(&outside, "small", "4m");
+    let place = Place::at(&mounted.0);
+    place.ok(["map", "init", "fruit", "--kind", "okra"]);
+    place.ok(["-r", "fruit", "map", "set", "apple", "red"]);
+    place.ok(["init", "data", "--backend", "lmdb"]);
+    let locks = ["fruit/lock.mdb", "data/.bristlecone/lmdb/lock.mdb"].map(|name| place.path(name));
+    locks.iter().for_each(|lock| fs::remove_file(lock).unwrap());
+    assert!(fs::write(place.path("rest"), vec![1; 8 * MIB]).is_err(), "the disk is full");
+    place.fails(3, &["no space left"], ["-r", "fruit", "map", "get", "apple"]);
+    place.fails(3, &["no space left"], ["-r", "data", "info"]);
+    fs::remove_file(place.path("rest")).unwrap();
+    assert_eq!(place.ok(["-r", "fruit", "map", "get", "apple"]), "red\n");
+    place.ok(["-r", "data", "check"]);
 }
 
 #[needs(mounts)]

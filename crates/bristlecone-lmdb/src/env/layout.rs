@@ -68,6 +68,9 @@ impl TreeHead {
     }
 }
 
+/// How often the first pages are read before they count as damaged: others may write them meanwhile.
+pub(crate) const TRIES: usize = 8;
+
 /// A meta page: a commit begins to exist with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
@@ -127,8 +130,20 @@ impl Meta {
         Ok(meta)
     }
 
-    /// Reads both meta pages, of which the newer counts.
+    /// Reads both meta pages, of which the newer counts. Other threads and processes may commit meanwhile, so that the two
+    /// are not of commits in turn: what looks damaged is read again, [`TRIES`] times in all.
     pub(crate) fn read_both(file: &dyn StorageFile) -> std::io::Result<Result<[Self; 2], BadMeta>> {
+        let mut read = Self::read_both_once(file);
+        for _ in 1..TRIES {
+            if !matches!(read, Ok(Err(BadMeta::Foreign | BadMeta::Flags(_) | BadMeta::Damaged(..)))) {
+                break;
+            }
+            read = Self::read_both_once(file);
+        }
+        read
+    }
+
+    fn read_both_once(file: &dyn StorageFile) -> std::io::Result<Result<[Self; 2], BadMeta>> {
         let bytes = file.len()?;
         let mut page = [0; META_BYTES];
         if bytes < META_BYTES as u64 {
@@ -194,25 +209,11 @@ impl DataFile {
     }
 }
 
-/// How often the first pages are read before they count as damaged: another process may write them meanwhile.
-pub(crate) const TRIES: usize = 8;
-
 /// Checks the first pages of a data file; `None` if there is no file.
 ///
 /// # Errors
 /// [`Error::Corrupt`]; [`Error::Incompatible`] for another version of LMDB's format; [`Error::Io`].
 pub(crate) fn check(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Error> {
-    let mut checked = check_once(storage, name);
-    for _ in 1..TRIES {
-        if !matches!(checked, Err(Error::Corrupt { .. })) {
-            break;
-        }
-        checked = check_once(storage, name);
-    }
-    checked
-}
-
-fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Error> {
     let file = storage.describe(name);
     let failed = |error| Error::io(file.clone(), error);
     let opened = match retry(|| storage.open(name, OpenMode::Read)) {
@@ -234,5 +235,88 @@ fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Err
             Err(Error::Corrupt { file, offset: 0, oid: None, reason })
         }
         Err(BadMeta::Damaged(offset, reason)) => Err(Error::Corrupt { file, offset, oid: None, reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A file whose writer commits between any two reads, so many times.
+    #[derive(Debug)]
+    struct Busy(Mutex<(Vec<u8>, u32)>);
+
+    impl StorageFile for Busy {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            let mut file = self.0.lock().unwrap();
+            let at = offset as usize;
+            buffer.copy_from_slice(&file.0[at..at + buffer.len()]);
+            // Two whole turns: each page is written twice.
+            if file.1 > 0 {
+                file.1 -= 1;
+                for page in 0..2 {
+                    let at = page * 4096 + TXN_AT;
+                    let txn = u64_at(&file.0, at) + 4;
+                    file.0[at..at + 8].copy_from_slice(&txn.to_le_bytes());
+                }
+            }
+            Ok(buffer.len())
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> std::io::Result<usize> {
+            unreachable!()
+        }
+
+        fn len(&self) -> std::io::Result<u64> {
+            Ok(self.0.lock().unwrap().0.len() as u64)
+        }
+
+        fn map(&self, _: u64) -> std::io::Result<Option<bristlecone::storage::FileMap>> {
+            unreachable!()
+        }
+
+        fn try_lock(&self) -> std::io::Result<bool> {
+            unreachable!()
+        }
+
+        fn unlock(&self) -> std::io::Result<()> {
+            unreachable!()
+        }
+
+        fn lock_holder(&self) -> Option<String> {
+            unreachable!()
+        }
+
+        fn set_len(&self, _: u64) -> std::io::Result<()> {
+            unreachable!()
+        }
+
+        fn sync_data(&self) -> std::io::Result<()> {
+            unreachable!()
+        }
+    }
+
+    #[test]
+    fn pages_that_are_written_while_they_are_read_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = crate::env::EnvOptions { map_bytes: 1 << 24, read_only: false, databases_max: 1 };
+        let env = crate::env::Env::open(dir.path(), &options).unwrap();
+        for number in 0..3_u32 {
+            let mut txn = env.write(true).unwrap();
+            let [database] = txn.create_databases(["objects"]).unwrap();
+            txn.put(database, &number.to_be_bytes(), b"value").unwrap();
+            txn.commit().unwrap();
+        }
+        drop(env);
+        let bytes = std::fs::read(dir.path().join(crate::env::DATA)).unwrap();
+        let read = |turns| Meta::read_both(&Busy(Mutex::new((bytes.clone(), turns)))).unwrap();
+        for turns in 0..2 * TRIES as u32 - 2 {
+            let [first, second] = read(turns).unwrap();
+            assert_eq!(first.txn.abs_diff(second.txn), 1, "{turns}");
+        }
+        // One that never rests is no endless loop.
+        assert!(matches!(read(u32::MAX), Err(BadMeta::Damaged(..))));
     }
 }

@@ -25,10 +25,13 @@ use super::{
     file::MapFile,
     node::METADATA_KEY,
 };
+use crate::env::{LOCK, lock_file};
 
 /// The file of the data in a folder.
 pub(super) const DATA: &str = "data.mdb";
-/// Reading transactions that are kept for the next reader, at most. LMDB has 126 places for readers.
+/// How many transactions can read at a time, over all processes: LMDB's default.
+const READERS_MAX: u32 = 126;
+/// Reading transactions that are kept for the next reader, at most.
 const IDLE_READERS_MAX: usize = 16;
 
 /// The folders that are open in this process. LMDB loses its locks where one is opened twice.
@@ -109,6 +112,14 @@ impl Env {
         {
             flags |= if set { flag } else { 0 };
         }
+        let mut lock = self.key.clone();
+        if is_file {
+            lock.as_mut_os_string().push("-lock");
+        } else {
+            lock.push(LOCK);
+        }
+        lock_file::allocate(&lock, READERS_MAX, 0o644)
+            .map_err(|error| OkraError::io(lock.display().to_string(), error))?;
         let env = self.env.as_ptr();
         // SAFETY: `env` was created, is not open yet, and is used by this thread alone; `path` ends with a zero.
         unsafe {

@@ -116,3 +116,18 @@ fn a_check_names_a_damaged_page() {
         assert!(all > 10 && found > all / 4, "{what}: {found} of {all}");
     }
 }
+
+#[test]
+fn an_empty_file_is_no_map_and_stays_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(make(dir.path(), &OkraOptions::default().sync(false)));
+    let file = dir.path().join("data.mdb");
+    fs::File::create(&file).unwrap();
+    for read_only in [false, true] {
+        let opened = OkraMap::open(dir.path(), &OkraOptions::default().read_only(read_only));
+        assert!(matches!(opened, Err(OkraError::Corrupt { offset: 0, .. })), "{opened:?}");
+        assert_eq!(fs::metadata(&file).unwrap().len(), 0);
+    }
+    drop(OkraMap::create(dir.path(), &OkraOptions::default().sync(false)).unwrap());
+    drop(OkraMap::open(dir.path(), &OkraOptions::default()).unwrap());
+}
