@@ -165,6 +165,20 @@ pub fn store_dir(dir: &FilePath) -> PathBuf {
     if dir.ends_with(STORE_DIR) { dir.to_owned() } else { dir.join(STORE_DIR) }
 }
 
+/// Returns the folder of the store that a folder is in, or is, as far as it is there: nothing else belongs into it.
+#[must_use]
+pub fn store_around(dir: &FilePath) -> Option<PathBuf> {
+    let there = dir.ancestors().find_map(|above| {
+        let above = if above.as_os_str().is_empty() { FilePath::new(".") } else { above };
+        above.canonicalize().ok()
+    })?;
+    let is_store = |dir: &&FilePath| {
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+        matches!(Header::backend_in(&*storage), Ok(Some(_))) || DiskBackend::header(&storage).is_ok()
+    };
+    there.ancestors().find(is_store).map(FilePath::to_owned)
+}
+
 impl TryFrom<&str> for Place {
     type Error = Error;
 

@@ -1,6 +1,10 @@
 //! The command line: one file for each subcommand.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
@@ -8,7 +12,7 @@ use description::description;
 
 use crate::{
     ending,
-    failure::{Code, Result},
+    failure::{Code, Failure, Result},
     open::Globals,
     output::Output,
 };
@@ -138,9 +142,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Describing every verb takes longer than parsing, so only help does it.
             let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
             let error = described.unwrap_or(error);
-            // There is no place left to report a failure of this.
-            let _ = error.print();
-            return ExitCode::from(if help { 0 } else { Code::Usage as u8 });
+            let printed = error.print().and_then(|()| io::stdout().flush());
+            return match printed {
+                Err(error) if help => Failure::from(error).report(),
+                // There is no place left to report a failure of this.
+                _ => ExitCode::from(if help { 0 } else { Code::Usage as u8 }),
+            };
         }
     };
     let mut context = Context { out: Output::new(cli.globals.output), globals: cli.globals };

@@ -149,7 +149,7 @@ impl<'a> Change<'a> {
 }
 
 /// A move of a ref that holds something else than was expected is a negative answer.
-fn not_as_expected(error: Error) -> Failure {
+pub(crate) fn not_as_expected(error: Error) -> Failure {
     match error {
         Error::RefMoved { name, .. } => {
             let name = short_branch(&name).to_owned();

@@ -52,6 +52,13 @@ pub(crate) fn makes(made: Option<Made>) {
     signals::watch();
 }
 
+/// Notes that the store which the command makes is there for other processes: it is made, and is filled now.
+pub(crate) fn fills() {
+    if let Some(made) = &mut lock(&STATE).made {
+        made.is_there();
+    }
+}
+
 /// Notes that the store which the command made is whole.
 pub(crate) fn made_it() {
     lock(&STATE).made = None;

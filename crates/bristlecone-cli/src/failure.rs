@@ -120,7 +120,7 @@ impl Failure {
             let (dir, bytes) = (text::show(dir), text::bytes(*bytes));
             self.left.push(format!(
                 "this leaves {bytes} in {dir} that nothing leads to; the store is whole, `cone info` counts them, and \
-                 garbage collection will return them once there is one"
+                 `cone gc` returns them"
             ));
         }
         self

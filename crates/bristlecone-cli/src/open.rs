@@ -8,13 +8,16 @@ use std::{
 };
 
 use bristlecone::{Backend, CommitId, Format};
-use bristlecone_any::{AnyRepo, Branch, Found, Head, OpenOptions, Place, Tree, revision, short_branch};
+use bristlecone_any::{
+    AnyRepo, Branch, Found, Head, OpenOptions, Place, STORE_DIR, Tree, place::store_around, revision, short_branch,
+};
 use clap::Args;
 
 use crate::{
     ending,
     failure::{Failure, Result},
     output::{Fields, Style},
+    text::show,
 };
 
 /// Options of every command.
@@ -78,7 +81,8 @@ impl Globals {
         Self { repo: dir.or_else(|| self.repo.clone()), branch: None, worktree: false, ..self.clone() }
     }
 
-    fn wait_ms(&self) -> Result<u64> {
+    /// Returns how long to wait for locks, in milliseconds.
+    pub(crate) fn wait_ms(&self) -> Result<u64> {
         let wait = self.wait;
         if !(0.0..=1e9).contains(&wait) {
             return Err(Failure::usage(format!("--wait takes seconds from 0 to 1000000000, not {wait}")));
@@ -104,10 +108,21 @@ impl Globals {
     /// Returns the store that is named, or the nearest one: here or in a folder above. It need not be one that opens.
     pub(crate) fn find(&self) -> Result<bristlecone_any::Result<Found>> {
         if let Some(dir) = self.repo() {
-            return Ok(Place::from(dir).find());
+            let found = Place::from(dir).find();
+            if found.is_err() && is_okra(dir) {
+                let shown = show(dir);
+                return Err(Failure::failed(format!(
+                    "{shown} is an Okra map, not a store; `cone -r {shown} map` works on it"
+                )));
+            }
+            return Ok(found);
         }
         let here = env::current_dir().map_err(|error| Failure::file("find", "the folder we are in", &error))?;
-        Ok(Place::find_above(&here))
+        let found = Place::find_above(&here);
+        if found.is_err() && is_okra(&here) {
+            return Err(Failure::failed("there is an Okra map here, and no store; `cone map` works on it"));
+        }
+        Ok(found)
     }
 
     /// Opens the store without what else was named. What is wrong with the store itself is the inner error.
@@ -123,6 +138,29 @@ impl Globals {
             }
         }
         Ok(opened)
+    }
+}
+
+/// The file of an LMDB environment.
+const LMDB_FILE: &str = "data.mdb";
+/// The file with the header of a store that lies in the folder itself.
+const STORE_FILE: &str = "store";
+
+/// Whether a folder is an Okra map: an LMDB file that is no store's.
+pub(crate) fn is_okra(dir: &FilePath) -> bool {
+    let is_there = |name: &str| dir.join(name).exists();
+    is_there(LMDB_FILE) && !is_there(STORE_DIR) && !is_there(STORE_FILE)
+}
+
+/// Refuses a folder that is to hold something new, and lies in a store's own folder.
+pub(crate) fn refuse_within_store(dir: &FilePath) -> Result<()> {
+    match store_around(dir) {
+        Some(store) => {
+            let (shown, store) = (show(dir), show(&store));
+            let way = "where only the store itself writes; choose another folder";
+            Err(Failure::usage(format!("{shown} lies in {store}, the folder of a store, {way}")))
+        }
+        None => Ok(()),
     }
 }
 

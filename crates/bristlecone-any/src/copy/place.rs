@@ -9,7 +9,7 @@ use super::{CopyError, shown};
 use crate::{
     error::{Error, Result},
     format::AnyFormat,
-    place::{Place, store_dir},
+    place::{Place, STORE_DIR, store_dir},
     repo::{AnyRepo, FIRST_BRANCH, Head, OpenOptions},
 };
 
@@ -29,7 +29,11 @@ pub fn open_or_make(
 ) -> Result<(AnyRepo, bool)> {
     match place.find() {
         Ok(found) => {
-            let to = options.open_found(found)?;
+            let to = match options.open_found(found) {
+                // A folder of the right name, and nothing in it yet.
+                Err(error) if error.is_no_store() => return make(place, from, format, options),
+                opened => opened?,
+            };
             // Memory takes the format that is asked for.
             let is_memory = matches!(place, Place::Memory);
             if is_memory {
@@ -74,10 +78,13 @@ fn make(place: &Place, from: &AnyRepo, format: Option<AnyFormat>, options: &Open
     Ok((options.create(place.clone())?, true))
 }
 
-/// Refuses a folder that holds something.
+/// Refuses a folder that holds something; an empty one of the right name is as none.
 fn check_free(dir: &FilePath) -> Result<()> {
+    let is_empty = |dir: &FilePath| fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
     let occupied = match fs::read_dir(dir) {
-        Ok(mut names) => names.next().is_some(),
+        Ok(mut names) => {
+            names.any(|entry| !entry.is_ok_and(|entry| entry.file_name() == STORE_DIR && is_empty(&entry.path())))
+        }
         // A file is named by the error of the system.
         Err(_) => false,
     };

@@ -88,6 +88,14 @@ pub enum FolderError {
         /// The folder, as it is shown.
         place: String,
     },
+    /// What is there belongs to another store, or to Git.
+    #[error("{place} is {what}, where export does not write; export to another folder")]
+    Owned {
+        /// Where, as it is shown.
+        place: String,
+        /// Whose it is.
+        what: &'static str,
+    },
     /// Directories that lie deeper in each other than folders may.
     #[error("folders lie deeper than {depth_max} at {path}")]
     TooDeep {
@@ -138,7 +146,8 @@ impl FolderError {
             | Self::NotKept { .. }
             | Self::NotEmpty { .. }
             | Self::NotAFolder { .. }
-            | Self::TheStore { .. } => ErrorKind::Mistake,
+            | Self::TheStore { .. }
+            | Self::Owned { .. } => ErrorKind::Mistake,
             _ => ErrorKind::Failed,
         }
     }

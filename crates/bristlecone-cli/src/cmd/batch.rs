@@ -6,12 +6,12 @@ use std::{
     mem,
 };
 
-use bristlecone::{CommitId, EntryKind, Expected, RefMove, RefTarget, VALUE_BYTES_MAX};
+use bristlecone::{CommitId, EntryKind, Error, Expected, RefMove, RefTarget, VALUE_BYTES_MAX};
 use clap::Args;
 
-use super::{Context, set};
+use super::{Context, branches, set};
 use crate::{
-    commit::{Change, Committed},
+    commit::{Change, Committed, not_as_expected},
     failure::{Failure, Result},
     open::{Access, Opened},
     output::fields,
@@ -50,7 +50,7 @@ pub(super) struct BatchArgs {
     /// Make a commit of each change
     #[arg(long)]
     each: bool,
-    /// Replace directories, or values on the way, too
+    /// Replace directories, or values on the way, too; drop branches whose commits no other branch has
     #[arg(long)]
     force: bool,
     /// When a commit is done
@@ -145,7 +145,7 @@ fn finish(
     if group.edits.is_empty() && group.moves.is_empty() {
         return Ok(());
     }
-    let moves = moves(opened, &group.moves, done)?;
+    let moves = moves(opened, &group.moves, args.force, done)?;
     let changes = group.edits.iter().filter(|(_, edit)| !matches!(edit, Edit::Test(..))).count() as u64;
     let standard = format!("Make {}", count(changes, "change", "changes"));
     let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
@@ -202,25 +202,47 @@ fn test(tree: &Tree, path: &bristlecone::Path, expected: Option<&[u8]>) -> Resul
 }
 
 /// Returns the moves of a group's branches, each of which must be free to move.
-fn moves(opened: &Opened, wanted: &[(u64, Move)], done: &Done) -> Result<Vec<RefMove>> {
-    let mut moves = Vec::with_capacity(wanted.len());
+fn moves(opened: &Opened, wanted: &[(u64, Move)], force: bool, done: &Done) -> Result<Vec<RefMove>> {
+    let at = |text: &str| -> Result<CommitId> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
+    let mut moved = Vec::new();
     for (line, one) in wanted {
-        moves.push(ref_move(opened, one).map_err(|failure| at_line(failure, *line, done))?);
+        let to = one.to.as_deref().map(at).transpose().map_err(|failure| at_line(failure, *line, done))?;
+        moved.extend(to);
     }
-    Ok(moves)
+    let one = |(line, one): &(u64, Move)| {
+        ref_move(opened, one, &moved, force).map_err(|failure| at_line(failure, *line, done))
+    };
+    wanted.iter().map(one).collect()
 }
 
-fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
-    let name = if wanted.to.is_some() { check_new_branch(&wanted.name)? } else { short_branch(&wanted.name) };
-    let branch = opened.repo.branch(name)?;
-    let name = branch.moving_ref()?;
-    opened.check_not_checked_out(&name)?;
+/// Returns a move of a branch. `moved`: where branches are moved in the same step; `force`: a branch goes although no other one
+/// has its commits.
+fn ref_move(opened: &Opened, wanted: &Move, moved: &[CommitId], force: bool) -> Result<RefMove> {
     let at = |text: &str| -> Result<CommitId> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
-    let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::from);
     let expected = match &wanted.expected {
         parse::Expected::Anything => Expected::Any,
         parse::Expected::Nothing => Expected::Absent,
         parse::Expected::Revision(text) => Expected::Is(RefTarget::Object(at(text)?.into())),
     };
-    Ok(RefMove { name, expected, to })
+    let Some(to) = &wanted.to else {
+        let (branch, now) = branches::removable(opened, short_branch(&wanted.name), force, moved)?;
+        let name = branch.ref_name().to_owned();
+        // What was looked at is what goes.
+        let expected = if expected == Expected::Any { Expected::Is(now) } else { expected };
+        return as_expected(opened, RefMove { name, expected, to: None });
+    };
+    let name = opened.repo.branch(check_new_branch(&wanted.name)?)?.moving_ref()?;
+    opened.check_not_checked_out(&name)?;
+    as_expected(opened, RefMove { name, expected, to: Some(at(to)?.into()) })
+}
+
+/// Says so at once where a ref holds something else than is expected; another process may still move it meanwhile.
+fn as_expected(opened: &Opened, wanted: RefMove) -> Result<RefMove> {
+    let now = opened.backend().get_ref(&wanted.name)?;
+    let holds = match &wanted.expected {
+        Expected::Any => true,
+        Expected::Absent => now.is_none(),
+        Expected::Is(target) => now.as_ref() == Some(target),
+    };
+    if holds { Ok(wanted) } else { Err(not_as_expected(Error::RefMoved { name: wanted.name, found: now })) }
 }

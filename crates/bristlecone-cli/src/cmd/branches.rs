@@ -102,18 +102,8 @@ pub(super) fn begin(opened: &Opened, name: &str, at: CommitId) -> Result<()> {
 fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     let name = short_branch(name);
     let opened = context.globals.open(Access::Write)?;
-    if opened.repo.checked_out()? == Head::Branch(name.to_owned()) {
-        let way = "check another one out first with `cone checkout`";
-        return Err(Failure::usage(format!("the branch \"{name}\" is checked out; {way}")));
-    }
-    let branch = opened.repo.branch(name)?;
-    let Some(now) = opened.backend().get_ref(branch.ref_name())? else { return Err(no_branch(name)) };
+    let (branch, now) = removable(&opened, name, force, &[])?;
     let at = branch.head()?;
-    opened.check_not_checked_out(branch.ref_name())?;
-    // A symbolic ref goes alone: the branch that it leads to stays.
-    if let (RefTarget::Object(at), false) = (&now, force) {
-        check_merged(&opened, &branch, (*at).into())?;
-    }
     let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
     if !is_won(opened.repo.move_refs(&[gone], Durability::Synced))? {
         return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
@@ -123,9 +113,27 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     tell(name, at.as_ref(), &opened, context)
 }
 
+/// Returns a branch that may be removed, and what it names: it is not checked out, and unless with `force` other branches have
+/// its commits. `moved`: where branches are moved in the same step.
+pub(super) fn removable(opened: &Opened, name: &str, force: bool, moved: &[CommitId]) -> Result<(Branch, RefTarget)> {
+    if opened.repo.checked_out()? == Head::Branch(name.to_owned()) {
+        let way = "check another one out first with `cone checkout`";
+        return Err(Failure::usage(format!("the branch \"{name}\" is checked out; {way}")));
+    }
+    let branch = opened.repo.branch(name)?;
+    let Some(now) = opened.backend().get_ref(branch.ref_name())? else { return Err(no_branch(name)) };
+    opened.check_not_checked_out(branch.ref_name())?;
+    // A symbolic ref goes alone: the branch that it leads to stays.
+    if let (RefTarget::Object(at), false) = (&now, force) {
+        check_merged(opened, &branch, (*at).into(), moved)?;
+    }
+    Ok((branch, now))
+}
+
 /// Refuses to remove a branch whose commits no other branch has, and neither has what is checked out.
-fn check_merged(opened: &Opened, branch: &Branch, at: CommitId) -> Result<()> {
-    let mut others: Vec<CommitId> = opened.repo.checked_out_commit()?.into_iter().collect();
+fn check_merged(opened: &Opened, branch: &Branch, at: CommitId, moved: &[CommitId]) -> Result<()> {
+    let mut others: Vec<CommitId> =
+        opened.repo.checked_out_commit()?.into_iter().chain(moved.iter().copied()).collect();
     for prefix in ["refs/heads/", "refs/remotes/"] {
         for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
             others.extend(opened.repo.resolve(&name)?.map(|at| opened.repo.commit_id(at)));
@@ -135,7 +143,8 @@ fn check_merged(opened: &Opened, branch: &Branch, at: CommitId) -> Result<()> {
     match opened.repo.log(&[at], lone).next().transpose()? {
         None => Ok(()),
         Some(_) => Err(Failure::usage(format!(
-            "the branch \"{}\" has commits that no other branch has; merge it first, or remove it with --force",
+            "the branch \"{}\" has commits that no other branch has; move another branch there first, or remove it \
+             with --force",
             branch.name()
         ))),
     }

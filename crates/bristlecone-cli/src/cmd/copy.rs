@@ -21,7 +21,7 @@ use super::{
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::Access,
+    open::{Access, refuse_within_store},
     output::{Fields, fields, put_name, say},
     progress::Progress,
     text::{self, count, show},
@@ -96,11 +96,12 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
             &globals.options(access)?,
         )?
     } else {
-        ending::makes(made_at(&to_place));
+        ending::makes(made_at(&to_place, globals.wait_ms()?)?);
         copy::open_or_make(&to_place, &from, format, &globals.options(access)?)?
     };
     if access == Access::Write {
         ending::writes_to(&to);
+        ending::fills();
     }
     let mut progress = Progress::new("copied", None);
     let report = copy::copy(&from, &to, &options, &mut |status| progress.tick_with(|seconds| line(&status, seconds)))?;
@@ -121,6 +122,10 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
 
 /// Returns the place that an argument names: a url, or a path in any bytes.
 fn place(argument: &OsString) -> Result<Place> {
+    // The system would take it for the folder we are in.
+    if argument.is_empty() {
+        return Err(Failure::usage("the name of a store is empty; write . for the folder we are in"));
+    }
     match argument.to_str() {
         Some(text) => Ok(Place::parse(text)?),
         None => Ok(Place::from(PathBuf::from(argument))),
@@ -146,14 +151,24 @@ fn git_format(place: &Place, from: &bristlecone_any::AnyRepo) -> Option<AnyForma
 }
 
 /// Returns what is removed again if it was made and the copy fails. What a copy has saved stays.
-fn made_at(place: &Place) -> Option<Made> {
-    let disk = |dir: &FilePath| Made::disk(&store_dir(dir));
+fn made_at(place: &Place, wait_ms: u64) -> Result<Option<Made>> {
+    if place.find().is_ok() {
+        return Ok(None);
+    }
     match place {
-        _ if place.find().is_ok() => None,
-        Place::Folder(dir) => disk(dir),
-        Place::Disk(dir) | Place::Fs(dir) | Place::Lmdb(dir) | Place::Lsm(dir) => Made::disk(dir),
-        Place::Git(dir) => Made::git(dir),
-        _ => None,
+        Place::Folder(dir) => {
+            refuse_within_store(dir)?;
+            Made::store(&store_dir(dir), wait_ms)
+        }
+        Place::Disk(dir) | Place::Fs(dir) | Place::Lmdb(dir) | Place::Lsm(dir) => {
+            refuse_within_store(dir)?;
+            Made::store(dir, wait_ms)
+        }
+        Place::Git(dir) => {
+            refuse_within_store(dir)?;
+            Made::git(dir, wait_ms)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, Result},
-    open::Access,
+    open::{Access, refuse_within_store},
     output::{fields, put_name, say},
     progress::with_progress,
     text::{self, show},
@@ -77,6 +77,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
 
 fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
+    refuse_within_store(dir)?;
     let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::Access,
+    open::{Access, refuse_within_store},
     output::{Fields, fields, put_name, say},
     progress::Progress,
     text::{self, count, show},
@@ -38,7 +38,8 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         .algorithm(wanted.hash.as_deref().and_then(Algorithm::from_name))
         .scratch(scratch(&opened));
     let mut progress = Progress::new("exported", None);
-    ending::makes(Made::git(wanted.to));
+    refuse_within_store(wanted.to)?;
+    ending::makes(Made::git(wanted.to, opened.wait_ms)?);
     let report = history::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;

@@ -17,7 +17,7 @@ use super::Context;
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::Access,
+    open::{Access, is_okra, refuse_within_store},
     output::{fields, put_name},
     text::show,
 };
@@ -118,6 +118,15 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, None) => PathBuf::from("."),
     };
     let dir = store_dir(&top);
+    if let Some(above) = dir.parent() {
+        refuse_within_store(above)?;
+    }
+    if is_okra(&top) {
+        return Err(Failure::usage(format!(
+            "{}: there is an Okra map, which a store would hide; choose another folder",
+            show(&top)
+        )));
+    }
     let git = git_around(&top_of(&dir))?;
     if let (Some(layout), false) = (&git, args.here) {
         let (git, shown) = (show(layout.worktree.as_ref().unwrap_or(&layout.git_dir)), show(&dir));
@@ -127,7 +136,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         )));
     }
     let options = context.globals.options(Access::Write)?.format(format);
-    ending::makes(Made::disk(&dir));
+    ending::makes(Made::store(&dir, context.globals.wait_ms()?)?);
     let (place, backend) = args.backend.place(dir.clone());
     let repo = options.create(place)?;
     ending::writes_to(&repo);

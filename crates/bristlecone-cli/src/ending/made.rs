@@ -1,52 +1,85 @@
 //! A store that a command makes, and takes away again if it does not end well.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process, thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bristlecone::storage::{OpenMode, RealStorage, Storage};
 use bristlecone_any::{AnyRepo, Found, Place};
 
+use crate::{
+    failure::{Failure, Result},
+    text::show,
+};
+
 /// After so long, threads that were still writing have seen that their folder is gone.
 const SETTLED: Duration = Duration::from_millis(5);
 /// How often it is removed again if they made it again.
 const REMOVALS_MAX: usize = 20;
+/// How often a process looks whether another one has made its store.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A folder that is not there yet, or is empty, and will be a store.
 pub(crate) struct Made {
     dir: PathBuf,
-    // The folder is there and stays.
+    // The folder was there and stays.
     stays: bool,
-    // Folders above it that will be made for it, the lowest first.
+    // Folders above it that were made for it, the lowest first.
     above: Vec<PathBuf>,
     git: bool,
+    // The folder itself, locked as long as the store is made: another `cone` that would make one there waits.
+    making: Option<File>,
 }
 
 impl Made {
-    /// A store of the engine on files. `None` if something is there.
-    pub(crate) fn disk(dir: &Path) -> Option<Self> {
-        Self::new(dir, false)
+    /// A store of a backend of ours. `None` if something is there. Waits up to `wait_ms` for a process that makes one there.
+    ///
+    /// # Errors
+    /// That process took longer.
+    pub(crate) fn store(dir: &Path, wait_ms: u64) -> Result<Option<Self>> {
+        Self::new(dir, false, wait_ms)
     }
 
-    /// A Git repository. `None` if something is there.
-    pub(crate) fn git(dir: &Path) -> Option<Self> {
-        Self::new(dir, true)
+    /// A Git repository. `None` if something is there; waits as [`Made::store`].
+    ///
+    /// # Errors
+    /// As [`Made::store`].
+    pub(crate) fn git(dir: &Path, wait_ms: u64) -> Result<Option<Self>> {
+        Self::new(dir, true, wait_ms)
     }
 
-    fn new(dir: &Path, git: bool) -> Option<Self> {
-        let stays = match fs::read_dir(dir) {
-            Ok(mut names) => names.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(_) => return None,
-        };
-        if !stays && dir.symlink_metadata().is_ok() {
-            return None;
+    fn new(dir: &Path, git: bool, wait_ms: u64) -> Result<Option<Self>> {
+        let began = Instant::now();
+        loop {
+            // What makes the store says what is wrong, where this cannot make its folder or lock it.
+            let (made, stays) = make_folders(dir);
+            let folder = File::open(dir).ok();
+            if let Some(folder) = &folder
+                && !lock_until(folder, began + Duration::from_millis(wait_ms))
+            {
+                return Err(Failure::failed(format!(
+                    "another process is making a store in {} (waited {wait_ms} ms); try again when that is done, or wait \
+                     longer with --wait SECONDS",
+                    show(dir)
+                )));
+            }
+            let is_empty = fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
+            // One that failed may have removed the folder meanwhile.
+            if folder.as_ref().is_none_or(|folder| is_at(folder, dir)) {
+                let made = Self { dir: dir.to_owned(), stays, above: made, git, making: folder };
+                return Ok((is_empty || made.making.is_none() && !dir.exists()).then_some(made));
+            }
         }
-        let above = dir.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty() && !above.exists());
-        Some(Self { dir: dir.to_owned(), stays, above: above.map(Path::to_owned).collect(), git })
+    }
+
+    /// From now on other processes find the store: it was made, and is filled.
+    pub(super) fn is_there(&mut self) {
+        self.making = None;
     }
 
     /// Whether the store is in this folder.
@@ -65,6 +98,11 @@ impl Made {
     }
 
     fn remove_store(&self) -> bool {
+        // Kept until it is gone, from those who would make one there meanwhile.
+        let folder = if self.making.is_none() { File::open(&self.dir).ok() } else { None };
+        if folder.as_ref().is_some_and(|folder| !lock_until(folder, Instant::now())) {
+            return false;
+        }
         // A process that waits to write to it meanwhile finds it gone.
         let lock = if self.git { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
         if lock.as_ref().is_some_and(|lock| !lock.try_lock().unwrap_or(false)) {
@@ -126,6 +164,35 @@ impl Made {
         };
         repo.backend().list_refs("").map_or(true, |refs| refs.keys().any(|name| name != "HEAD"))
     }
+}
+
+/// Makes a folder and those above it; returns those above that were not there, the lowest first, and whether the folder was.
+fn make_folders(dir: &Path) -> (Vec<PathBuf>, bool) {
+    let mut absent: Vec<_> =
+        dir.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
+    absent.reverse();
+    // Another process may make some of them at the same time, and they are its own.
+    let made: Vec<_> = absent.into_iter().filter(|folder| fs::create_dir(folder).is_ok()).collect();
+    let stays = made.last().is_none_or(|folder| *folder != dir);
+    (made.into_iter().rev().filter(|folder| *folder != dir).map(Path::to_owned).collect(), stays)
+}
+
+/// Locks a folder, or says that another process had it all the time. A file system without such locks has none to wait for.
+fn lock_until(folder: &File, end: Instant) -> bool {
+    while let Err(fs::TryLockError::WouldBlock) = folder.try_lock() {
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
+}
+
+/// Whether an open folder is the one that has the name now.
+fn is_at(folder: &File, dir: &Path) -> bool {
+    let id = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    let open = id(folder.metadata());
+    open.is_some() && open == id(fs::metadata(dir))
 }
 
 fn has_files(dir: &Path) -> bool {

@@ -82,6 +82,23 @@ fn branches_move_with_the_commit() {
     assert_eq!(place.ok(["list", "--at", "old"]), "a\nb\n");
     place.feed(["batch"], b"branch HEAD old\n").failed(2, &["line 1", "cannot be the name"]);
     place.feed(["batch"], b"branch x nowhere\n").failed(1, &["line 1", "there is no \"nowhere\""]);
+    place.feed(["batch"], b"\nbranch old HEAD -\n").failed(1, &["line 2", "not where it was expected"]);
+}
+
+#[test]
+fn branches_go_as_they_are_removed_by_name() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2", "-b", "side", "-c"]);
+    place.feed(["batch"], b"drop main\n").failed(2, &["line 1", "is checked out", "cone checkout"]);
+    place.feed(["batch"], b"drop nosuch\n").failed(1, &["line 1", "there is no branch \"nosuch\""]);
+    place.feed(["batch"], b"drop side\n").failed(2, &["line 1", "no other branch has", "--force"]);
+    place.feed(["batch"], b"drop side main\n").failed(2, &["no other branch has"]);
+    // A branch gets another name in one step.
+    assert_eq!(place.feed(["batch"], b"branch other side -\ndrop side\n").code, 0);
+    assert_eq!(place.ok(["get", "a", "-b", "other"]), "2");
+    assert_eq!(place.feed(["batch", "--force"], b"drop other\n").code, 0);
+    assert_eq!(place.ok(["branches"]).lines().count(), 1);
 }
 
 #[needs(git)]

@@ -95,7 +95,7 @@ fn the_store_is_not_exported_into() {
     let place = Place::with_store();
     place.ok(["set", ".bristlecone/segments/00000001.seg", "harm"]);
     place.fails(2, &["is the store itself"], ["export", ".", "--force"]);
-    place.fails(2, &["is the store itself"], ["export", ".bristlecone", "--force"]);
+    place.fails(2, &["the folder of a store"], ["export", ".bristlecone", "--force"]);
     assert_eq!(place.ok(["get", ".bristlecone/segments/00000001.seg"]), "harm");
 }
 

@@ -36,6 +36,7 @@ mod hostile;
 mod json;
 mod map;
 mod messages;
+mod places;
 mod replay;
 mod retention;
 mod subtree;

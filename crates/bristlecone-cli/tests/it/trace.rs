@@ -218,3 +218,17 @@ fn a_trace_may_come_through_a_pipe() {
     run.failed(3, &["/dev/stdin is cut within row 6"]);
     assert!(String::from_utf8(run.out).unwrap().contains("\nrows          6,"));
 }
+
+#[test]
+fn only_plain_files_are_replaced() {
+    let place = Place::empty();
+    place.ok(["trace", "generate", "--commits", "2", "--out", "trace.repr"]);
+    let convert = |out: &str| place.run(["trace", "convert", "trace.repr", "--out", out, "--force"]);
+    rustix::fs::mknodat(rustix::fs::CWD, place.path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    convert("pipe").failed(2, &["no plain file"]);
+    place.file("real", "old");
+    std::os::unix::fs::symlink("real", place.path("link")).unwrap();
+    assert_eq!(convert("link").code, 0);
+    assert!(place.path("link").is_symlink());
+    assert!(fs::read(place.path("real")).unwrap().len() > 3);
+}

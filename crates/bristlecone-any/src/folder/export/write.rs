@@ -18,6 +18,7 @@ use super::FolderError;
 use crate::{
     DirEntry,
     error::{Error, Result},
+    place::STORE_DIR,
     text::shown,
 };
 
@@ -44,13 +45,20 @@ impl Folder {
     /// Makes a folder in this one, unless it is there, and opens it.
     pub(super) fn make_folder(&self, name: &[u8]) -> Result<Self> {
         let shown = self.shown(name);
-        match mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
+        let made = mkdirat(&self.handle, name, Mode::from_raw_mode(0o777));
+        match made {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failed("make the folder", shown, error.into())),
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         match openat(&self.handle, name, flags, Mode::empty()) {
-            Ok(handle) => Self { handle, shown, store: self.store }.checked(),
+            Ok(handle) => {
+                let folder = Self { handle, shown, store: self.store }.checked()?;
+                if made.is_err() {
+                    refuse_owned(name, &folder.shown)?;
+                }
+                Ok(folder)
+            }
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 let what = match self.type_of(name) {
                     Some(FileType::Symlink) => "a link, and export does not write through links",
@@ -117,6 +125,7 @@ impl Folder {
             }
             made => return made.map_err(failed),
         }
+        refuse_owned(name, &self.shown(name))?;
         if self.type_of(name) == Some(FileType::Directory) {
             let what = "a folder, where a file belongs";
             return Err(FolderError::InTheWay { place: self.shown(name), what }.into());
@@ -133,6 +142,19 @@ impl Folder {
     fn shown(&self, name: &[u8]) -> String {
         format!("{}/{}", self.shown, escape(name))
     }
+}
+
+/// Refuses what is there and belongs to a store or to Git: what a tree holds under such a name could make another store or
+/// repository of it.
+fn refuse_owned(name: &[u8], shown: &str) -> Result<()> {
+    let what = if name.eq_ignore_ascii_case(STORE_DIR.as_bytes()) {
+        "a store's own"
+    } else if name.eq_ignore_ascii_case(b".git") {
+        "a Git repository's own"
+    } else {
+        return Ok(());
+    };
+    Err(FolderError::Owned { place: shown.to_owned(), what }.into())
 }
 
 /// Wraps a failure of the system on what is shown as `file`.

@@ -28,11 +28,19 @@ impl NewFile {
                 show(to)
             )));
         }
-        let Some(name) = to.file_name() else {
+        if to.file_name().is_none() {
             return Err(Failure::usage(format!("{} cannot be the name of a file", show(to))));
-        };
+        }
+        // A link stays, and what it leads to is replaced.
+        let to = &fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+        if fs::metadata(to).is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::usage(format!(
+                "{} is no plain file, which alone is replaced; choose another name",
+                show(to)
+            )));
+        }
         let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
+        hidden.push(to.file_name().unwrap_or_default());
         hidden.push(format!(".part-{}", std::process::id()));
         let beside = to.with_file_name(hidden);
         let file = File::create(&beside).map_err(|error| Failure::file("write", show(to), &error))?;

@@ -7,22 +7,17 @@ use std::{
 };
 
 use bristlecone::{Error, KEY_BYTES_MAX, Kind, Map, ObjRef, Object, Path, Repo, Snapshot};
-use bristlecone_any::{AnyFormat, STORE_DIR, Tree, path};
+use bristlecone_any::{AnyFormat, Tree, path};
 use bristlecone_lmdb::okra::{self, Mode, OkraMap, OkraOptions};
 use clap::Args;
 
 use crate::{
     commit::{Change, Committed},
     failure::{Failure, Result, with_way},
-    open::{Access, Globals, Opened},
+    open::{Access, Globals, Opened, is_okra},
     text::show,
     who::{CommitArgs, DurabilityArg},
 };
-
-/// The file of an LMDB environment.
-const LMDB_FILE: &str = "data.mdb";
-/// The file with the header of a store that lies in the folder itself.
-const STORE_FILE: &str = "store";
 
 /// Which directory of a store is the map.
 #[derive(Args, Clone, Debug)]
@@ -96,8 +91,7 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
 /// Returns the folder of the Okra map that is meant; `None` where it is a store.
 pub(super) fn okra_dir(globals: &Globals) -> Option<PathBuf> {
     let dir = globals.repo().unwrap_or(FilePath::new("."));
-    let is_there = |name: &str| dir.join(name).exists();
-    (is_there(LMDB_FILE) && !is_there(STORE_DIR) && !is_there(STORE_FILE)).then(|| dir.to_owned())
+    is_okra(dir).then(|| dir.to_owned())
 }
 
 fn refuse_for_okra(dir: &FilePath, given: Option<&str>) -> Result<()> {
