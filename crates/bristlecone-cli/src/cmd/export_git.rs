@@ -3,7 +3,7 @@
 use std::{path::Path, time::Instant};
 
 use bristlecone::core::git::Algorithm;
-use bristlecone_git::history::{self, ExportOptions, ExportReport, RefState};
+use bristlecone_git::history::{self, ExportOptions, ExportReport, RefState, TransferError};
 
 use super::{
     Context,
@@ -42,7 +42,8 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     ending::makes(Made::git(wanted.to, opened.wait_ms)?);
     let report = history::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
-    })?;
+    });
+    let report = report.map_err(of_export)?;
     ending::made_it();
     drop(progress);
     let seconds = began.elapsed().as_secs_f64();
@@ -53,6 +54,17 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     context.out.document(all)?;
     let stayed = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
     if stayed { Err(Failure::answered()) } else { Ok(()) }
+}
+
+/// What an import may leave out, an export does not.
+fn of_export(error: TransferError) -> Failure {
+    match error {
+        TransferError::Missing(missing) => {
+            let way = "export from a store that has it: retention may have cut it here, as `cone log` says";
+            Failure::failed(format!("{missing}; {way}; no ref has moved"))
+        }
+        error => error.into(),
+    }
 }
 
 fn tell(report: &ExportReport, seconds: f64) {
