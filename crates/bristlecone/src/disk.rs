@@ -72,6 +72,7 @@ mod refs;
 mod repair;
 mod request;
 mod roll;
+mod salvage;
 mod sealed;
 mod segment;
 mod spare;

@@ -21,7 +21,7 @@ use super::{
     ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
     read::Probe,
-    sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index, sort_entries},
+    sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index, sort_entries, sort_key},
     segment::{COLD, Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
     view::DiskView,
@@ -369,7 +369,7 @@ impl<'a> DiskView<'a> {
             return Ok(surveyed);
         }
         let mut survey = self.survey(segment)?;
-        let right = self.agrees(segment, &ids.index, &mut survey)?;
+        let right = self.agrees(segment, &ids.index, ids.bound, &mut survey)?;
         let instead = if right { None } else { Some(self.index_in_memory(segment, &survey.entries)?) };
         if survey.sealed.is_some() && self.lock.is_some() && !(right && ids.bound) {
             if self.options.background {
@@ -439,11 +439,13 @@ impl<'a> DiskView<'a> {
     }
 
     /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is
-    /// lost. Sorts the entries.
+    /// lost. One that is `bound` was made of the whole segment: if anything is lost now, what it does not have lies within what was
+    /// lost and only looks like a record. Sorts the entries.
     pub(super) fn agrees(
         &self,
         segment: &Segment,
         index: &SealedIndex,
+        bound: bool,
         survey: &mut SegmentSurvey,
     ) -> Result<bool, Error> {
         sort_entries(&mut survey.entries);
@@ -453,14 +455,16 @@ impl<'a> DiskView<'a> {
             Err(IndexFault::Damaged) => return Ok(false),
             Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
         };
+        let no_record = bound && !survey.lost.is_empty();
         for entry in entries {
+            while no_record && wanted.next_if(|&&wanted| sort_key(wanted) < sort_key(entry)).is_some() {}
             if wanted.next_if(|&&wanted| wanted == entry).is_none()
                 && !survey.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
             {
                 return Ok(false);
             }
         }
-        Ok(wanted.next().is_none())
+        Ok(no_record || wanted.next().is_none())
     }
 
     /// Returns the index that the file beside a sealed segment is, if it is one and bound to the segment as its form

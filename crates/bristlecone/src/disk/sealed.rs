@@ -103,7 +103,12 @@ pub(super) fn encode_index(number: u32, tie: Tie, entries: &[IndexEntry]) -> Vec
 
 /// Sorts entries by their prefixes; of equal ones the newest is first, as the tail's table answers.
 pub(super) fn sort_entries(entries: &mut [IndexEntry]) {
-    entries.sort_unstable_by_key(|&(prefix, offset)| (prefix, !offset));
+    entries.sort_unstable_by_key(|&entry| sort_key(entry));
+}
+
+/// What [`sort_entries`] sorts by.
+pub(super) const fn sort_key((prefix, offset): IndexEntry) -> IndexEntry {
+    (prefix, !offset)
 }
 
 /// The bytes of a file that lookups search.

@@ -20,6 +20,7 @@ mod files;
 mod filters;
 mod flips;
 mod foreign;
+mod forged;
 mod fs;
 mod fs_crash;
 mod fs_cut;
