@@ -207,7 +207,11 @@ impl<'a> DiskView<'a> {
         let failed = |error| self.io(&segment.name, error);
         let mut walk = FrameWalk::new(segment, self.header.salt, from, segment.bytes);
         while walk.at <= place {
-            let Some(step) = walk.step().map_err(failed)? else { break };
+            let Some(step) = walk.step().map_err(failed)? else {
+                // The place is committed: behind a frame that is not the seal there was another one.
+                damaged = !walk.sealed;
+                break;
+            };
             match step {
                 FrameStep::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
                     damaged = !segment.records_right(offset, &frame).map_err(failed)?;

@@ -105,6 +105,10 @@ impl SegmentSurvey {
                 FrameStep::Gap { offset, end } => survey.gap(segment, offset, end)?,
             }
         }
+        // The heads of the last frames are damaged.
+        if walk.at < to {
+            survey.gap(segment, walk.at, to)?;
+        }
         Ok(survey)
     }
 

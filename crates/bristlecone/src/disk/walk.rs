@@ -25,7 +25,8 @@ pub(super) struct FrameWalk<'a> {
     /// Where the walk is: at its end, behind the last frame.
     pub(super) at: u64,
     to: u64,
-    sealed: bool,
+    /// Whether the last frame was the seal.
+    pub(super) sealed: bool,
 }
 
 impl<'a> FrameWalk<'a> {

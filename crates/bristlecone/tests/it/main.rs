@@ -29,6 +29,7 @@ mod held;
 mod ids;
 mod imported;
 mod indexes;
+mod lookups;
 mod losses;
 mod maps;
 mod merge;

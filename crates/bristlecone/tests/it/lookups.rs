@@ -1,0 +1,88 @@
+//! What lookups answer where files change, are cut or go while a store is open: what is there is found, and what was is not
+//! called absent.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Location, ObjRef, Oid, OidPrefix,
+    disk::{DiskBackend, DiskOptions},
+};
+use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
+use bristlecone_testkit::sim::SimStorage;
+
+use crate::engine::{format_tag, tiny, tiny_with_maps};
+
+/// Bytes of a frame before its records.
+const FRAME_HEAD_BYTES: u64 = 64;
+
+fn oid(number: u8) -> Oid {
+    Oid::from_array(std::array::from_fn(|index| number.wrapping_mul(31).wrapping_add(index as u8 * 7)))
+}
+
+fn body(number: u8) -> [u8; 300] {
+    [number; 300]
+}
+
+fn create(options: &DiskOptions) -> (SimStorage, DiskBackend) {
+    let disk = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
+    (disk, backend)
+}
+
+/// Appends objects in one frame, and returns where they are.
+fn append(backend: &DiskBackend, numbers: &[u8]) -> Vec<Location> {
+    let mut batch = Batch::new();
+    let mut put = |&number: &u8| batch.put(Kind::Contents, oid(number), &body(number), &[], &[]).pending_offset();
+    let offsets: Vec<u64> = numbers.iter().map(|number| put(number).unwrap()).collect();
+    let base = backend.append(batch, &[], Durability::None).unwrap();
+    offsets.into_iter().map(|offset| Location(base.0 + offset)).collect()
+}
+
+fn segment(at: Location) -> String {
+    format!("segments/{:08}.seg", at.0 >> 32)
+}
+
+fn expect_found(backend: &DiskBackend, number: u8, what: &str) {
+    let found = backend.read(&oid(number).into());
+    let Ok(Some(found)) = &found else { panic!("{what}: object {number}: {found:?}") };
+    assert_eq!(found.body(), body(number), "{what}: object {number}");
+}
+
+#[test]
+fn objects_of_the_last_frame_are_found_though_its_head_is_damaged() {
+    for options in [tiny(), tiny_with_maps()] {
+        for byte in (0..FRAME_HEAD_BYTES).step_by(5) {
+            let what = format!("byte {byte}, maps: {options:?}");
+            let (disk, backend) = create(&options);
+            append(&backend, &[1, 2]);
+            let places = append(&backend, &[3, 4, 5]);
+            let first = places[0].0 & 0xffff_ffff;
+            disk.flip(&segment(places[0]), first - FRAME_HEAD_BYTES + byte, 8);
+            for number in 1..=5 {
+                let prefix: OidPrefix = oid(number).to_string()[..16].parse().unwrap();
+                let mut found = 0;
+                backend.each_with_prefix(&prefix, &mut |_, _| Ok(found += 1)).unwrap();
+                assert_eq!(found, 1, "{what}: object {number} by its first digits");
+                expect_found(&backend, number, &what);
+            }
+            assert!(matches!(backend.read(&oid(9).into()), Ok(None)), "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_object_of_the_last_frame_is_damaged_and_not_absent_if_head_and_record_are() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = create(&options);
+        append(&backend, &[1, 2]);
+        let places = append(&backend, &[3, 4, 5]);
+        let (name, first) = (segment(places[0]), places[0].0 & 0xffff_ffff);
+        disk.flip(&name, first - FRAME_HEAD_BYTES + 20, 8);
+        disk.overwrite(&name, places[1].0 & 0xffff_ffff, &[0x55; RECORD_HEADER_BYTES]);
+        for at in [oid(4).into(), ObjRef::new(oid(4), places[1])] {
+            let found = backend.read(&at);
+            assert!(matches!(found, Err(Error::Corrupt { .. })), "{at:?}: {found:?}");
+        }
+        [1, 2, 3, 5].into_iter().for_each(|number| expect_found(&backend, number, "the others"));
+    }
+}
