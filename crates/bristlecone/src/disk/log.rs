@@ -370,6 +370,7 @@ impl DiskState {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log, torn)? && !self.leap(log)? {
+                    self.refuse_taken_back(log)?;
                     break;
                 }
                 continue;
@@ -379,7 +380,11 @@ impl DiskState {
                 break;
             }
             let found = log.tail.find(&segment, self.header.salt, true);
-            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { break };
+            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else {
+                // What shows may be what was written in the place of a frame that was followed.
+                self.refuse_taken_back(log)?;
+                break;
+            };
             self.accept(log, found, self.lock.is_some())?;
         }
         self.follow_state(log)
