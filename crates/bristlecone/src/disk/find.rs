@@ -235,7 +235,11 @@ impl<'a> DiskView<'a> {
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let index = read_lock(&self.tail_index);
         if index.segment == number && index.upto >= upto {
-            self.search_tail_index(search, &index)?;
+            let there = self.search_tail_index(search, &index)?;
+            drop(index);
+            if !there {
+                search.missing(number..=number);
+            }
             return Ok(number);
         }
         drop(index);
@@ -243,7 +247,11 @@ impl<'a> DiskView<'a> {
         // Read again under the lock, so that the table never goes back.
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let Some(segment) = self.segment(number)? else { return Ok(number) };
+        let Some(segment) = self.segment(number)? else {
+            drop(index);
+            search.missing(number..=number);
+            return Ok(number);
+        };
         if index.segment != number {
             let from = segment.frames_at();
             index.reset(number, from);
@@ -259,13 +267,14 @@ impl<'a> DiskView<'a> {
         Ok(number)
     }
 
-    fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<(), Error> {
-        let Some(segment) = self.segment(index.segment)? else { return Ok(()) };
+    /// Asks the index of the tail, and returns whether its segment is there.
+    fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<bool, Error> {
+        let Some(segment) = self.segment(index.segment)? else { return Ok(false) };
         index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
         if search.object.is_none() && !index.lost.is_empty() {
             search.weigh(segment, &index.lost);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.

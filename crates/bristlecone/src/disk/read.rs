@@ -200,7 +200,11 @@ impl<'a> DiskView<'a> {
             // A cold segment has no frames, and its records are found by its index.
             return Ok(());
         }
-        let Some(segment) = self.segment(number)? else { return Ok(()) };
+        let Some(segment) = self.segment(number)? else {
+            // Beyond those that a collection has removed, none is gone but by damage.
+            let gone = self.table.has(number);
+            return if gone { Err(self.missing_object(oid, hint)) } else { Ok(()) };
+        };
         let place = hint.0 & 0xffff_ffff;
         let from = segment.frames_at();
         let mut damaged = false;
@@ -224,6 +228,14 @@ impl<'a> DiskView<'a> {
             return Err(self.damaged(oid, hint, "the object should be here, and is not".to_owned()));
         }
         Ok(())
+    }
+
+    /// Returns the error that says that the segment that an object was in is missing.
+    fn missing_object(&self, oid: &Oid, at: Location) -> Error {
+        if self.is_passed() {
+            return Error::Expired { file: self.storage.describe(&super::files::segment_name((at.0 >> 32) as u32)) };
+        }
+        self.damaged(oid, at, "the segment is missing".to_owned())
     }
 
     /// Returns the error that says that an object was at a location, or may have been, and is damaged.

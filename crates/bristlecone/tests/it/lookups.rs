@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Location, ObjRef, Oid, OidPrefix,
+    Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix, Roots, SweepLimits,
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
@@ -84,5 +84,25 @@ fn an_object_of_the_last_frame_is_damaged_and_not_absent_if_head_and_record_are(
             assert!(matches!(found, Err(Error::Corrupt { .. })), "{at:?}: {found:?}");
         }
         [1, 2, 3, 5].into_iter().for_each(|number| expect_found(&backend, number, "the others"));
+    }
+}
+
+/// The log goes on to a segment that a snapshot has not opened, and that file is removed.
+#[test]
+fn an_object_of_a_tail_that_is_gone_is_not_absent() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = create(&options);
+        append(&backend, &[1, 2]);
+        let snapshot = backend.snapshot(&[]);
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+        backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap();
+        let before = segment(append(&backend, &[3])[0]);
+        let mut appended = (4..100).map(|number| (number, append(&backend, &[number])[0]));
+        let (number, at) = appended.find(|&(_, at)| segment(at) != before).unwrap();
+        disk.remove(&segment(at)).unwrap();
+        for at in [oid(number).into(), ObjRef::new(oid(number), at)] {
+            let found = snapshot.read(&at);
+            assert!(!matches!(found, Ok(None)), "{at:?}: {found:?}");
+        }
     }
 }
