@@ -86,14 +86,15 @@ impl<'a> DiskView<'a> {
     fn read_slowly(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = if self.options.locations { at.at } else { Location::NONE };
         if hint.is_some() && hint.pending_offset().is_none() {
-            match self.probe(&at.oid, hint)? {
-                Probe::Found(object) => return Ok(Some(object)),
-                Probe::Bad(reason) => {
-                    // It may have been appended again since.
-                    let again = self.find(&at.oid).ok().flatten();
-                    return again.map(Some).ok_or_else(|| self.damaged(&at.oid, hint, reason));
-                }
-                Probe::Other | Probe::Dead => {}
+            let failed = match self.probe(&at.oid, hint) {
+                Ok(Probe::Found(object)) => return Ok(Some(object)),
+                Ok(Probe::Other | Probe::Dead) => None,
+                Ok(Probe::Bad(reason)) => Some(self.damaged(&at.oid, hint, reason)),
+                Err(error) => Some(error),
+            };
+            if let Some(error) = failed {
+                // It may have been appended again since.
+                return self.find(&at.oid).ok().flatten().map(Some).ok_or(error);
             }
             if let Some(object) = self.find_moved(at) {
                 return Ok(Some(object));

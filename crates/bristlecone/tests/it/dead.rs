@@ -461,6 +461,31 @@ fn marks_that_are_damaged_or_missing_are_named_and_never_believed() {
     }
 }
 
+/// What was appended again is found, also by who knows it at its place in a segment whose marks are damaged.
+#[test]
+fn an_object_elsewhere_is_found_though_its_place_has_damaged_marks() {
+    for options in options() {
+        let (disk, backend) = store(&options);
+        drop_most(&backend);
+        let kept: Vec<u64> = (0..REFS).filter(|&number| !is_dropped(number)).map(|number| 200 + number).collect();
+        let at = |&number: &u64| backend.read(&oid(number).into()).unwrap().unwrap().location();
+        let places: Vec<Location> = kept.iter().map(at).collect();
+        drop(backend);
+        files(&disk, ".live").iter().for_each(|name| disk.flip(&format!("segments/{name}"), 50, 1));
+        let backend = open(&disk, &options);
+        let mut refused = 0;
+        for (&number, &at) in kept.iter().zip(&places) {
+            refused += usize::from(backend.read(&ObjRef::new(oid(number), at)).is_err());
+            append(&backend, number, &[], None).unwrap();
+            for at in [oid(number).into(), ObjRef::new(oid(number), at)] {
+                let found = backend.read(&at).unwrap_or_else(|error| panic!("{number} at {at:?}: {error}"));
+                assert!(found.is_some(), "{number} at {at:?}");
+            }
+        }
+        assert!(refused > 0);
+    }
+}
+
 #[test]
 fn a_damaged_record_is_not_copied_and_its_segment_stays() {
     let options = tiny().cold_bytes(COLD_BYTES);
