@@ -46,6 +46,8 @@ const SECTOR_BYTES: usize = 512;
 
 /// Cold segments have numbers from here on: they are beside the log, and never meet a number of it.
 pub(super) const COLD: u32 = 1 << 30;
+/// No cold segment has this number or a higher one: locations in these would be taken for such as are not yet known.
+pub(super) const COLD_END: u32 = 1 << 31;
 /// The first byte of a location in a cold segment.
 pub(super) const COLD_LOCATION: u64 = (COLD as u64) << 32;
 
