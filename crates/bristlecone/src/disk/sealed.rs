@@ -85,14 +85,13 @@ pub(super) struct Tie {
 /// Why an index gives no answer.
 #[derive(Debug)]
 pub(super) enum IndexFault {
-    Io(io::Error),
-    /// A part of it is not what was written.
+    /// A part of it is not what was written, or cannot be read: whatever is wrong with the file, there is the segment.
     Damaged,
 }
 
 impl From<io::Error> for IndexFault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
+    fn from(_: io::Error) -> Self {
+        Self::Damaged
     }
 }
 

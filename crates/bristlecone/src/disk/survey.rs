@@ -15,7 +15,7 @@ use super::{
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
     ids::LostRange,
     salvage::{EachRecord, Stretch},
-    sealed::{IndexEntry, Tie},
+    sealed::{IndexEntry, SealedIndex, Tie, sort_entries, sort_key},
     segment::Segment,
     state::ColdSegment,
     walk::{FrameStep, FrameWalk},
@@ -146,6 +146,25 @@ impl SegmentSurvey {
             self.lost.push(LostRange { range, records });
         }
         Ok(())
+    }
+
+    /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is lost. One that is
+    /// `bound` was made of the whole segment: if anything is lost now, what it does not have lies within what was lost and only looks
+    /// like a record. Sorts the entries.
+    pub(super) fn agrees_with(&mut self, index: &SealedIndex, bound: bool) -> bool {
+        sort_entries(&mut self.entries);
+        let mut wanted = self.entries.iter().peekable();
+        let Ok(entries) = index.entries() else { return false };
+        let no_record = bound && !self.lost.is_empty();
+        for entry in entries {
+            while no_record && wanted.next_if(|&&wanted| sort_key(wanted) < sort_key(entry)).is_some() {}
+            if wanted.next_if(|&&wanted| wanted == entry).is_none()
+                && !self.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
+            {
+                return false;
+            }
+        }
+        no_record || wanted.next().is_none()
     }
 
     fn enter(&mut self, at: u64, record: &Record<'_>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bristlecone::{
     Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix, Roots, SweepLimits,
     disk::{DiskBackend, DiskOptions},
+    storage::Storage,
 };
 use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
 use bristlecone_testkit::sim::SimStorage;
@@ -104,5 +105,21 @@ fn an_object_of_a_tail_that_is_gone_is_not_absent() {
             let found = snapshot.read(&at);
             assert!(!matches!(found, Ok(None)), "{at:?}: {found:?}");
         }
+    }
+}
+
+/// An index that was open is cut: the segment is gone over in its place, and no other one is in the way.
+#[test]
+fn an_index_that_cannot_be_read_hides_nothing() {
+    for bytes in [0, 40, 64] {
+        let (disk, backend) = create(&tiny());
+        (1..=60).for_each(|number| _ = append(&backend, &[number]));
+        assert!(backend.read(&oid(200).into()).unwrap().is_none());
+        let names = disk.list("segments").unwrap();
+        let indexes: Vec<_> = names.iter().filter(|name| name.ends_with(".ids")).collect();
+        assert!(indexes.len() > 3, "{names:?}");
+        indexes.iter().step_by(2).for_each(|name| disk.cut_file(&format!("segments/{name}"), bytes));
+        (1..=60).for_each(|number| expect_found(&backend, number, &format!("cut to {bytes} bytes")));
+        assert!(backend.read(&oid(200).into()).unwrap().is_none());
     }
 }

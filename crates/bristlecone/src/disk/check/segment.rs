@@ -228,7 +228,7 @@ impl SegmentCheck<'_> {
                         none => none.insert(self.shared.survey(segment)?),
                     };
                     match self.shared.index_file(segment, form) {
-                        Some(index) => self.shared.agrees(segment, &index, form == Form::Seal, survey)?,
+                        Some(index) => survey.agrees_with(&index, form == Form::Seal),
                         None => false,
                     }
                 }
