@@ -130,7 +130,9 @@ impl IndexBytes {
             return Ok(Self::File { file, _share: share });
         }
         // Another file may take its name, so it is not opened again.
-        let mut bytes = vec![0; end as usize];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(end as usize).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.resize(end as usize, 0);
         read_exact_at(&*file, &mut bytes, 0)?;
         Ok(Self::Owned(bytes))
     }
