@@ -4,11 +4,12 @@
 //! Bits are set only for what is committed, so that bytes behind the end, which may still change, are
 //! verified each time.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
+    marks::marks_name,
     segment::Segment,
     view::DiskView,
     walk::{FrameStep, FrameWalk},
@@ -123,7 +124,7 @@ impl<'a> DiskView<'a> {
         if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
             return Ok(Probe::Other);
         }
-        if !segment.is_live(offset).map_err(|error| self.io(&segment.name, error))? {
+        if !segment.is_live(offset).map_err(|error| self.unmarked(segment, error))? {
             let same = self.has_id(segment, oid, offset);
             return Ok(if same { Probe::Dead } else { Probe::Other });
         }
@@ -144,6 +145,16 @@ impl<'a> DiskView<'a> {
             }
         }
         Ok(Probe::Found(Object::from_record(&record, Bytes::Borrowed(whole), at)))
+    }
+
+    /// Returns the error of marks that cannot be read, or are not what they were when they were opened.
+    #[cold]
+    fn unmarked(&self, segment: &Segment, error: io::Error) -> Error {
+        let marks = self.table.state.marks(segment.number).filter(|_| error.kind() == io::ErrorKind::InvalidData);
+        match marks {
+            Some(marks) => self.corrupt(&marks_name(marks.number, marks.epoch), 0, error.to_string()),
+            None => self.io(&segment.name, error),
+        }
     }
 
     fn note_verified(&self, segment: &Segment, offset: u64) {

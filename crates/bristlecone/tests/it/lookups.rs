@@ -1,12 +1,12 @@
 //! What lookups answer where files change, are cut or go while a store is open: what is there is found, and what was is not
 //! called absent.
 
-use std::sync::Arc;
+use std::{os::unix::fs::FileExt as _, sync::Arc};
 
 use bristlecone::{
     Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix, Roots, SweepLimits,
     disk::{DiskBackend, DiskOptions},
-    storage::Storage,
+    storage::{RealStorage, Storage},
 };
 use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
 use bristlecone_testkit::sim::SimStorage;
@@ -121,5 +121,32 @@ fn an_index_that_cannot_be_read_hides_nothing() {
         indexes.iter().step_by(2).for_each(|name| disk.cut_file(&format!("segments/{name}"), bytes));
         (1..=60).for_each(|number| expect_found(&backend, number, &format!("cut to {bytes} bytes")));
         assert!(backend.read(&oid(200).into()).unwrap().is_none());
+    }
+}
+
+/// The fences of an index are compared with their check when it is opened, and what a map of the file shows later counts no more.
+#[test]
+fn fences_that_change_under_an_open_store_hide_nothing() {
+    const FENCES_AT: u64 = 48;
+    let id = |number: u32| Oid::from_array(std::array::from_fn(|index| (number * (2 * index as u32 + 77) >> 3) as u8));
+    let dir = tempfile::tempdir().unwrap();
+    let options = || DiskOptions::default().segment_bytes(1 << 16).background(false);
+    let storage = || Arc::new(RealStorage::new(dir.path()));
+    let backend = DiskBackend::create(storage(), format_tag(), options()).unwrap();
+    for number in 0..1000 {
+        let mut batch = Batch::new();
+        batch.put(Kind::Contents, id(number), &number.to_le_bytes(), &[], &[]);
+        backend.append(batch, &[], Durability::None).unwrap();
+    }
+    drop(backend);
+    let backend = DiskBackend::open(storage(), None, options(), false).unwrap();
+    assert!(backend.read(&oid(200).into()).unwrap().is_none());
+    let index = std::fs::OpenOptions::new().write(true).open(dir.path().join("segments/00000001.ids")).unwrap();
+    for block in 1..4 {
+        index.write_all_at(&[0xff; 8], FENCES_AT + 8 * block).unwrap();
+        for number in 0..1000 {
+            let found = backend.read(&id(number).into()).unwrap();
+            assert!(found.is_some(), "{number}, with fence {block} raised");
+        }
     }
 }
