@@ -501,7 +501,12 @@ fn an_object_elsewhere_is_found_though_its_place_has_damaged_marks() {
         let mut refused = 0;
         for (&number, &at) in kept.iter().zip(&places) {
             refused += usize::from(backend.read(&ObjRef::new(oid(number), at)).is_err());
+            let prefix: OidPrefix = oid(number).to_string()[..20].parse().unwrap();
+            backend.each_with_prefix(&prefix, &mut |_, _| Ok(())).unwrap();
             append(&backend, number, &[], None).unwrap();
+            let mut found = 0;
+            backend.each_with_prefix(&prefix, &mut |_, _| Ok(found += 1)).unwrap();
+            assert!(found > 0, "{number} by its first digits");
             for at in [oid(number).into(), ObjRef::new(oid(number), at)] {
                 let found = backend.read(&at).unwrap_or_else(|error| panic!("{number} at {at:?}: {error}"));
                 assert!(found.is_some(), "{number} at {at:?}");

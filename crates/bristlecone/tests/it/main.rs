@@ -38,6 +38,7 @@ mod names;
 mod nasty;
 mod order;
 mod parts;
+mod passed;
 mod pipelined;
 mod processes;
 mod ranges;
