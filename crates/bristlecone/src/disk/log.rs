@@ -290,6 +290,10 @@ impl DiskState {
         }
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
             Ok(Some(mut segment)) => {
+                let emptied = table.state.cold(number).is_some_and(|cold| segment.bytes < cold.bytes);
+                if emptied && self.view(table).is_passed() {
+                    return Err(Error::Expired { file: self.storage.describe(&segment.name) });
+                }
                 self.mark_segment(table, &mut segment)?;
                 if number >= COLD || number < (self.published.end() >> 32) as u32 {
                     segment.release();
