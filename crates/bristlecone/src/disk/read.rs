@@ -9,6 +9,7 @@ use std::{io, sync::Arc};
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
+    maintenance::numbers_of,
     marks::marks_name,
     segment::Segment,
     view::DiskView,
@@ -159,8 +160,13 @@ impl<'a> DiskView<'a> {
 
     fn note_verified(&self, segment: &Segment, offset: u64) {
         segment.verified.note(offset as usize);
-        let forget = |number| self.table.get(number).into_iter().for_each(|segment| segment.verified.forget());
-        self.bits.trim(|| self.table.all_numbers(), forget);
+        // Snapshots may have segments that this table has not.
+        let forget = |number| {
+            for table in self.tables.all() {
+                table.get(number).into_iter().for_each(|segment| segment.verified.forget());
+            }
+        };
+        self.bits.trim(|| numbers_of(&self.tables.all()), forget);
     }
 
     fn probe_file(&self, segment: &'a Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'a>, Error> {
