@@ -97,14 +97,19 @@ impl Tail {
         (self.segment as u64) << 32 | self.end
     }
 
-    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too.
+    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too, and as nothing
+    /// says that there is such a frame, no map is looked at before it was found whole.
     pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
-        let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
+        let found = if records { segment.unwritten_frame(self.end, salt) } else { segment.frame(self.end, salt) };
+        let Some((frame, head)) = found? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }
         // No process can have known more to be durable than there was.
         if frame.durable_end > self.location() + frame.bytes() {
+            return Ok(None);
+        }
+        if records && !segment.is_written(self.end, &frame, &head)? {
             return Ok(None);
         }
         let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
@@ -127,9 +132,6 @@ impl Tail {
         };
         let sealed = frame.kind == FrameKind::Seal;
         if sealed && !(u64::from(self.segment) + 1..u64::from(COLD)).contains(&next) {
-            return Ok(None);
-        }
-        if records && !segment.records_right(self.end, &frame)? {
             return Ok(None);
         }
         Ok(Some(FoundFrame { frame, rows, state, chain, next: next as u32 }))

@@ -78,7 +78,7 @@ pub(super) fn find_frame(
                 continue;
             }
             let offset = at + index as u64 * 8;
-            if let Some((frame, _)) = segment.frame(offset, salt)?
+            if let Some((frame, _)) = segment.unwritten_frame(offset, salt)?
                 && wanted(&frame)
             {
                 return Ok(Some((offset, frame)));

@@ -1,7 +1,7 @@
 //! What lookups answer where files change, are cut or go while a store is open: what is there is found, and what was is not
 //! called absent.
 
-use std::{os::unix::fs::FileExt as _, sync::Arc};
+use std::{io::Write as _, os::unix::fs::FileExt as _, process::Command, sync::Arc};
 
 use bristlecone::{
     Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix, Roots, SweepLimits,
@@ -9,6 +9,7 @@ use bristlecone::{
     storage::{RealStorage, Storage},
 };
 use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
+use bristlecone_needs::needs;
 use bristlecone_testkit::sim::SimStorage;
 
 use crate::engine::{format_tag, tiny, tiny_with_maps};
@@ -149,4 +150,52 @@ fn fences_that_change_under_an_open_store_hide_nothing() {
             assert!(found.is_some(), "{number}, with fence {block} raised");
         }
     }
+}
+
+/// A file system in memory, unmounted when this is dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(size: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(dir.path());
+        assert!(command.status().unwrap().success(), "this test mounts a file system: it needs root");
+        Self(dir)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// A write ended where a file system in memory was full. Reading what is missing through a map would end the process.
+#[needs(mounts)]
+#[test]
+fn a_frame_of_which_a_full_file_system_has_the_head_is_none() {
+    const PAGE_BYTES: usize = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    let options = || DiskOptions::default().segment_bytes(1 << 20).background(false).prezero(false);
+    let backend = DiskBackend::create(Arc::new(RealStorage::new(dir.path())), format_tag(), options()).unwrap();
+    append(&backend, &[1]);
+    let mut batch = Batch::new();
+    batch.put(Kind::Contents, oid(2), &[2; 300_000], &[], &[]);
+    let base = backend.append(batch, &[], Durability::None).unwrap();
+    let mounted = Mounted::new("1m");
+    std::fs::create_dir(mounted.0.path().join("segments")).unwrap();
+    let head_end = base.0 as u32 as usize;
+    for name in ["store".to_owned(), "segments/store.copy".to_owned(), segment(base)] {
+        let bytes = std::fs::read(dir.path().join(&name)).unwrap();
+        let file = std::fs::File::create(mounted.0.path().join(&name)).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+        let written = if name.ends_with(".seg") { head_end.next_multiple_of(PAGE_BYTES) } else { bytes.len() };
+        file.write_all_at(&bytes[..written], 0).unwrap();
+    }
+    let mut full = std::fs::File::create(mounted.0.path().join("full")).unwrap();
+    while full.write(&[1; PAGE_BYTES]).is_ok() {}
+    let opened = DiskBackend::open(Arc::new(RealStorage::new(mounted.0.path())), None, options(), true).unwrap();
+    expect_found(&opened, 1, "before it");
+    assert!(opened.read(&oid(2).into()).unwrap().is_none());
 }
