@@ -505,7 +505,12 @@ fn an_object_elsewhere_is_found_though_its_place_has_damaged_marks() {
             backend.each_with_prefix(&prefix, &mut |_, _| Ok(())).unwrap();
             append(&backend, number, &[], None).unwrap();
             let mut found = 0;
-            backend.each_with_prefix(&prefix, &mut |_, _| Ok(found += 1)).unwrap();
+            backend
+                .each_with_prefix(&prefix, &mut |_, _| {
+                    found += 1;
+                    Ok(())
+                })
+                .unwrap();
             assert!(found > 0, "{number} by its first digits");
             for at in [oid(number).into(), ObjRef::new(oid(number), at)] {
                 let found = backend.read(&at).unwrap_or_else(|error| panic!("{number} at {at:?}: {error}"));

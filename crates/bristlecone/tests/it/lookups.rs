@@ -63,7 +63,12 @@ fn objects_of_the_last_frame_are_found_though_its_head_is_damaged() {
             for number in 1..=5 {
                 let prefix: OidPrefix = oid(number).to_string()[..16].parse().unwrap();
                 let mut found = 0;
-                backend.each_with_prefix(&prefix, &mut |_, _| Ok(found += 1)).unwrap();
+                backend
+                    .each_with_prefix(&prefix, &mut |_, _| {
+                        found += 1;
+                        Ok(())
+                    })
+                    .unwrap();
                 assert_eq!(found, 1, "{what}: object {number} by its first digits");
                 expect_found(&backend, number, &what);
             }
@@ -129,7 +134,8 @@ fn an_index_that_cannot_be_read_hides_nothing() {
 #[test]
 fn fences_that_change_under_an_open_store_hide_nothing() {
     const FENCES_AT: u64 = 48;
-    let id = |number: u32| Oid::from_array(std::array::from_fn(|index| (number * (2 * index as u32 + 77) >> 3) as u8));
+    let id =
+        |number: u32| Oid::from_array(std::array::from_fn(|index| ((number * (2 * index as u32 + 77)) >> 3) as u8));
     let dir = tempfile::tempdir().unwrap();
     let options = || DiskOptions::default().segment_bytes(1 << 16).background(false);
     let storage = || Arc::new(RealStorage::new(dir.path()));

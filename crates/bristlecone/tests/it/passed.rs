@@ -38,7 +38,12 @@ fn an_id_is_found_by_its_first_digits_while_another_process_collects() {
         for number in [2, 3] {
             let prefix: OidPrefix = oid(number).to_string()[..20].parse().unwrap();
             let mut found = 0;
-            other.each_with_prefix(&prefix, &mut |_, _| Ok(found += 1)).unwrap();
+            other
+                .each_with_prefix(&prefix, &mut |_, _| {
+                    found += 1;
+                    Ok(())
+                })
+                .unwrap();
             assert!(found > 0, "{number}");
         }
         assert!(!armed.load(Relaxed), "a collection came in between");
