@@ -27,7 +27,7 @@ use super::{
     readers::ReaderNote,
     refs::Refs,
     request::DiskAppendQueue,
-    segment::{COLD, COLD_LOCATION, Segment, SegmentHead},
+    segment::{COLD, COLD_LOCATION, PAGE_BYTES, Segment, SegmentHead},
     state::{StateRef, state_name},
     sync_pipe::SyncPipe,
     table::SegmentTable,
@@ -43,9 +43,6 @@ use crate::{
     storage::{OpenMode, Storage},
     sync::lock,
 };
-
-/// What the system maps at least at a time.
-const PAGE_BYTES: u64 = 4096;
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug)]
@@ -97,11 +94,10 @@ impl Tail {
         (self.segment as u64) << 32 | self.end
     }
 
-    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too, and as nothing
-    /// says that there is such a frame, no map is looked at before it was found whole.
+    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too. As
+    /// nothing may have been written, no map is looked at before its end was found.
     pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
-        let found = if records { segment.unwritten_frame(self.end, salt) } else { segment.frame(self.end, salt) };
-        let Some((frame, head)) = found? else { return Ok(None) };
+        let Some((frame, head)) = segment.unwritten_frame(self.end, salt)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }
@@ -109,7 +105,7 @@ impl Tail {
         if frame.durable_end > self.location() + frame.bytes() {
             return Ok(None);
         }
-        if records && !segment.is_written(self.end, &frame, &head)? {
+        if !segment.may_be_shown(self.end, &frame, &head)? {
             return Ok(None);
         }
         let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
@@ -132,6 +128,9 @@ impl Tail {
         };
         let sealed = frame.kind == FrameKind::Seal;
         if sealed && !(u64::from(self.segment) + 1..u64::from(COLD)).contains(&next) {
+            return Ok(None);
+        }
+        if records && !segment.records_right(self.end, &frame)? {
             return Ok(None);
         }
         Ok(Some(FoundFrame { frame, rows, state, chain, next: next as u32 }))

@@ -18,7 +18,10 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::head::{KINDS, later_kind, may_be_begun_ahead};
-pub(super) use self::head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at};
+pub(super) use self::{
+    frames::PAGE_BYTES,
+    head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at},
+};
 use super::{
     files::{CHUNK_BYTES, segment_name},
     frame::word64,

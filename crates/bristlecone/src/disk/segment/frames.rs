@@ -10,6 +10,14 @@ use crate::disk::{
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word64},
 };
 
+/// What the system maps at least at a time.
+pub(in crate::disk) const PAGE_BYTES: u64 = 4096;
+
+/// Whether bytes at an offset are in the page of the byte before, which was written.
+const fn is_shown(offset: u64, bytes: u64) -> bool {
+    !offset.is_multiple_of(PAGE_BYTES) && offset % PAGE_BYTES + bytes <= PAGE_BYTES
+}
+
 impl Segment {
     /// Returns the head of the frame at `offset`, if there is one and it fits the file.
     pub(in crate::disk) fn frame(&self, offset: u64, salt: u64) -> io::Result<Option<(Frame, [u8; HEAD_BYTES])>> {
@@ -24,7 +32,8 @@ impl Segment {
         Ok(self.decoded_frame(&head, offset, salt).map(|frame| (frame, head)))
     }
 
-    /// As [`Segment::frame`], where nothing may have been written: read by a call though there may be a map.
+    /// As [`Segment::frame`], where it may be that nothing was written but what shows at the offset or before it: read by a call
+    /// though there may be a map.
     pub(in crate::disk) fn unwritten_frame(
         &self,
         offset: u64,
@@ -32,6 +41,9 @@ impl Segment {
     ) -> io::Result<Option<(Frame, [u8; HEAD_BYTES])>> {
         if offset + frame::EMPTY_BYTES > self.bytes {
             return Ok(None);
+        }
+        if is_shown(offset, HEAD_BYTES as u64) {
+            return self.frame(offset, salt);
         }
         let mut head = [0; HEAD_BYTES];
         self.read_exact_at(&mut head, offset)?;
@@ -42,19 +54,21 @@ impl Segment {
         Frame::decode(head, self.location(offset), salt).filter(|frame| frame.bytes() <= self.bytes - offset)
     }
 
-    /// Whether a frame is there whole, records and payload, read by calls though there may be a map.
-    pub(in crate::disk) fn is_written(&self, offset: u64, frame: &Frame, head: &[u8; HEAD_BYTES]) -> io::Result<bool> {
-        let mut at = offset + HEAD_BYTES as u64;
-        let end = at + u64::from(frame.record_bytes);
-        let (mut state, mut buffer) = (Xxh3::new(), Vec::new());
-        while at < end {
-            let chunk = self.unwritten(at, CHUNK_BYTES.min(end - at), &mut buffer)?;
-            state.update(chunk);
-            at += chunk.len() as u64;
+    /// Whether a frame behind one that is there may be looked at through a map, if there is one: its trailer, which is written last, is
+    /// read by a call before, unless all of it is in a page that shows something.
+    pub(in crate::disk) fn may_be_shown(
+        &self,
+        offset: u64,
+        frame: &Frame,
+        head: &[u8; HEAD_BYTES],
+    ) -> io::Result<bool> {
+        if self.mapped().is_none() || is_shown(offset, frame.bytes()) {
+            return Ok(true);
         }
-        let split = frame.payload_bytes as usize;
-        let rest = self.unwritten(end, (split + TRAILER_BYTES) as u64, &mut buffer)?;
-        Ok(state.digest() == frame.records_check && word64(rest, split) == frame::trailer(head, &rest[..split]))
+        let (split, mut buffer) = (frame.payload_bytes as usize, Vec::new());
+        let at = offset + HEAD_BYTES as u64 + u64::from(frame.record_bytes);
+        let rest = self.unwritten(at, (split + TRAILER_BYTES) as u64, &mut buffer)?;
+        Ok(word64(rest, split) == frame::trailer(head, &rest[..split]))
     }
 
     /// Returns payload and trailer of the frame at `offset` if they are right.
