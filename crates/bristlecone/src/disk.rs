@@ -72,6 +72,7 @@ mod refs;
 mod repair;
 mod request;
 mod roll;
+mod salvage;
 mod sealed;
 mod segment;
 mod spare;
@@ -793,8 +794,14 @@ impl Backend for DiskBackend {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.shared.refresh()?;
-        let table = self.shared.table();
-        self.shared.view(&table).each_with_prefix(prefix, each)
+        loop {
+            let table = self.shared.table();
+            match self.shared.view(&table).each_with_prefix(prefix, each) {
+                // Another process has collected meanwhile. What was found is given again.
+                Err(Error::Expired { .. }) if !Arc::ptr_eq(&table, &self.shared.table()) => {}
+                done => return done,
+            }
+        }
     }
 
     fn clear_caches(&self) {

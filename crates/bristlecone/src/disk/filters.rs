@@ -8,7 +8,7 @@ mod filter;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use self::filter::{Filter, FilterWriter, MEMBERS_MAX, Member};
+use self::filter::{Filter, FilterWriter, HEAD_BYTES, MEMBERS_MAX, Member};
 use super::{
     files::{SEGMENTS, SPARE, numbered, open_empty, random_word},
     log::DiskState,
@@ -18,7 +18,7 @@ use super::{
     view::DiskView,
 };
 use crate::{
-    storage::{OpenMode, StorageFile, write_all_at},
+    storage::{OpenMode, StorageFile, read_exact_at, write_all_at},
     sync::{lock, read_lock, write_lock},
 };
 
@@ -210,6 +210,12 @@ impl DiskView<'_> {
     fn open_filter(&self, run: Run, sealed: &[u32]) -> Option<Filter> {
         let file = self.storage.open(&run.name(), OpenMode::Read).ok()?;
         let end = file.len().ok()?;
+        // All of it may be read, and any file may have the name.
+        let mut head = [0; HEAD_BYTES];
+        read_exact_at(&*file, &mut head, 0).ok()?;
+        if Filter::bytes_of(&head, run.first) != Some(end) {
+            return None;
+        }
         let bytes = IndexBytes::open(file, end, &self.access()).ok()?;
         let filter = Filter::read(bytes, end, run.first).ok()??;
         let of = |number: u32| filter.members.iter().find(|member| member.number == number);

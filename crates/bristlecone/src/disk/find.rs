@@ -21,7 +21,7 @@ use super::{
     ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
     read::Probe,
-    sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index, sort_entries},
+    sealed::{Form, IndexEntry, IndexFault, SealedIndex, Tie, encode_index},
     segment::{COLD, Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
     view::DiskView,
@@ -140,7 +140,7 @@ impl<'a> DiskView<'a> {
         if search.object.is_some() {
             return search.answer();
         }
-        self.search_below(&mut search, tail)?;
+        self.search_below(&mut search, tail);
         search.answer()
     }
 
@@ -151,7 +151,7 @@ impl<'a> DiskView<'a> {
         if self.search_moved(&mut search, at.at) {
             return search.answer();
         }
-        self.search_below(&mut search, end)?;
+        self.search_below(&mut search, end);
         search.answer()
     }
 
@@ -168,7 +168,8 @@ impl<'a> DiskView<'a> {
         }
         // What is wrong with a segment, the search through all will tell.
         for step in self.plan(0).steps.iter().filter(|step| step.first() >= COLD) {
-            if self.search_step(step, search, u32::MAX).is_ok() && search.object.is_some() {
+            self.search_step(step, search, u32::MAX);
+            if search.object.is_some() {
                 return true;
             }
         }
@@ -176,50 +177,50 @@ impl<'a> DiskView<'a> {
         false
     }
 
-    fn search_below(&self, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+    fn search_below(&self, search: &mut IdSearch<'a, '_>, tail: u32) {
         for step in &self.plan(tail).steps {
-            self.search_step(step, search, tail)?;
+            self.search_step(step, search, tail);
             if search.object.is_some() {
-                return Ok(());
+                return;
             }
         }
         if let Some(numbers) = self.table.missing(&self.table.numbers(), tail.saturating_sub(1)).next() {
             search.missing(numbers);
         }
-        Ok(())
     }
 
     /// Asks a segment, or those of a run that its filter names; of the log those before `tail`.
-    fn search_step(&self, step: &SearchStep, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+    fn search_step(&self, step: &SearchStep, search: &mut IdSearch<'a, '_>, tail: u32) {
         let (filter, numbers) = match step {
             SearchStep::Segment(number) => return self.search_number(*number, search, tail),
             SearchStep::Filter(filter, numbers) => (&filter.1, numbers),
         };
-        let mut result = Ok(());
         let asked = filter.each_member(search.oid.prefix(), |member| {
             if numbers.binary_search(&member.number).is_ok() {
-                result = self.search_number(member.number, search, tail);
+                self.search_number(member.number, search, tail);
             }
-            result.is_ok() && search.object.is_none()
+            search.object.is_none()
         });
-        result?;
         if asked.is_err() && search.object.is_none() {
             // Without the filter each has to be asked.
-            return numbers.iter().try_for_each(|&number| self.search_number(number, search, tail));
+            numbers.iter().for_each(|&number| self.search_number(number, search, tail));
         }
-        Ok(())
     }
 
-    fn search_number(&self, number: u32, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+    /// Asks a segment. A failure is the answer only if the object is in no other one.
+    fn search_number(&self, number: u32, search: &mut IdSearch<'a, '_>, tail: u32) {
         if search.object.is_some() || number >= tail && number < COLD {
-            return Ok(());
+            return;
         }
         match self.segment(number) {
-            Ok(Some(segment)) => self.search_sealed(segment, search)?,
+            Ok(Some(segment)) => {
+                if let Err(error) = self.search_sealed(segment, search) {
+                    search.failed = Some(error);
+                }
+            }
             Ok(None) => search.missing(number..=number),
             Err(error) => search.failed = Some(error),
         }
-        Ok(())
     }
 
     /// Returns where an object of the tail is.
@@ -235,7 +236,11 @@ impl<'a> DiskView<'a> {
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let index = read_lock(&self.tail_index);
         if index.segment == number && index.upto >= upto {
-            self.search_tail_index(search, &index)?;
+            let there = self.search_tail_index(search, &index)?;
+            drop(index);
+            if !there {
+                search.missing(number..=number);
+            }
             return Ok(number);
         }
         drop(index);
@@ -243,7 +248,11 @@ impl<'a> DiskView<'a> {
         // Read again under the lock, so that the table never goes back.
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let Some(segment) = self.segment(number)? else { return Ok(number) };
+        let Some(segment) = self.segment(number)? else {
+            drop(index);
+            search.missing(number..=number);
+            return Ok(number);
+        };
         if index.segment != number {
             let from = segment.frames_at();
             index.reset(number, from);
@@ -259,13 +268,14 @@ impl<'a> DiskView<'a> {
         Ok(number)
     }
 
-    fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<(), Error> {
-        let Some(segment) = self.segment(index.segment)? else { return Ok(()) };
+    /// Asks the index of the tail, and returns whether its segment is there.
+    fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<bool, Error> {
+        let Some(segment) = self.segment(index.segment)? else { return Ok(false) };
         index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
         if search.object.is_none() && !index.lost.is_empty() {
             search.weigh(segment, &index.lost);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.
@@ -274,7 +284,7 @@ impl<'a> DiskView<'a> {
         search.misled = false;
         let known = ids.surveyed.get();
         let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
-        if self.search_index(segment, index, search)? && known.is_some() {
+        if self.search_index(segment, index, search) && known.is_some() && search.object.is_none() {
             return Err(self.index_changes(segment));
         }
         if search.object.is_some() || known.is_none() && ids.bound && !search.misled {
@@ -285,7 +295,7 @@ impl<'a> DiskView<'a> {
             None => {
                 let surveyed = self.compare(segment, ids)?;
                 if let Some(index) = &surveyed.instead {
-                    self.search_index(segment, index, search)?;
+                    self.search_index(segment, index, search);
                 }
                 surveyed
             }
@@ -305,26 +315,15 @@ impl<'a> DiskView<'a> {
             }
             Ok(None) if ids.bound && surveyed.instead.is_none() => {}
             Ok(None) | Err(IndexFault::Damaged) => search.weigh(segment, &surveyed.lost),
-            Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
         }
         Ok(())
     }
 
-    /// Asks one index of a sealed segment, and returns whether it is damaged; then it leads astray.
-    fn search_index(
-        &self,
-        segment: &Segment,
-        index: &SealedIndex,
-        search: &mut IdSearch<'a, '_>,
-    ) -> Result<bool, Error> {
-        match index.find(search.oid.prefix(), |offset| search.accepts(segment, offset)) {
-            Ok(_) => Ok(false),
-            Err(IndexFault::Damaged) => {
-                search.misled = true;
-                Ok(true)
-            }
-            Err(IndexFault::Io(error)) => Err(self.io(&segment.name, error)),
-        }
+    /// Asks one index of a sealed segment, and returns whether it is damaged, or cannot be read; then it leads astray.
+    fn search_index(&self, segment: &Segment, index: &SealedIndex, search: &mut IdSearch<'a, '_>) -> bool {
+        let damaged = index.find(search.oid.prefix(), |offset| search.accepts(segment, offset)).is_err();
+        search.misled |= damaged;
+        damaged
     }
 
     /// Returns what is known of the ids in a sealed segment: from a file beside it, else from the segment, and then
@@ -369,7 +368,7 @@ impl<'a> DiskView<'a> {
             return Ok(surveyed);
         }
         let mut survey = self.survey(segment)?;
-        let right = self.agrees(segment, &ids.index, &mut survey)?;
+        let right = survey.agrees_with(&ids.index, ids.bound);
         let instead = if right { None } else { Some(self.index_in_memory(segment, &survey.entries)?) };
         if survey.sealed.is_some() && self.lock.is_some() && !(right && ids.bound) {
             if self.options.background {
@@ -400,7 +399,6 @@ impl<'a> DiskView<'a> {
                 Ok(answer) => return Ok(answer),
                 Err(IndexFault::Damaged) if known.is_none() => known = Some(self.compare(segment, ids)?),
                 Err(IndexFault::Damaged) => return Err(self.index_changes(segment)),
-                Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
             }
         }
     }
@@ -436,31 +434,6 @@ impl<'a> DiskView<'a> {
         let end = next.map(|head| head.previous_end & 0xffff_ffff);
         let survey = SegmentSurvey::of_sealed(segment, self.header.salt, end);
         survey.map_err(|error| self.io(&segment.name, error))
-    }
-
-    /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is
-    /// lost. Sorts the entries.
-    pub(super) fn agrees(
-        &self,
-        segment: &Segment,
-        index: &SealedIndex,
-        survey: &mut SegmentSurvey,
-    ) -> Result<bool, Error> {
-        sort_entries(&mut survey.entries);
-        let mut wanted = survey.entries.iter().peekable();
-        let entries = match index.entries() {
-            Ok(entries) => entries,
-            Err(IndexFault::Damaged) => return Ok(false),
-            Err(IndexFault::Io(error)) => return Err(self.io(&segment.name, error)),
-        };
-        for entry in entries {
-            if wanted.next_if(|&&wanted| wanted == entry).is_none()
-                && !survey.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
-            {
-                return Ok(false);
-            }
-        }
-        Ok(wanted.next().is_none())
     }
 
     /// Returns the index that the file beside a sealed segment is, if it is one and bound to the segment as its form

@@ -42,6 +42,14 @@ impl Generations {
         look(&read_lock(&self.current))
     }
 
+    /// Returns every table that is read by: the current one and older ones that are held.
+    pub(super) fn all(&self) -> Vec<Arc<SegmentTable>> {
+        // In this order, so that one which just gives way is among the older ones.
+        let mut tables = vec![self.current()];
+        tables.extend(lock(&self.older).iter().filter_map(|older| older.table.upgrade()));
+        tables
+    }
+
     /// Returns the number of the state of the current table.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
@@ -65,10 +73,7 @@ impl Generations {
 
     /// Notes in every table that there are segments of these numbers: a snapshot finds what comes later, too.
     pub(super) fn note(&self, found: &[u32]) {
-        self.current().note(found.iter().copied());
-        for table in lock(&self.older).iter().filter_map(|older| older.table.upgrade()) {
-            table.note(found.iter().copied());
-        }
+        self.all().iter().for_each(|table| table.note(found.iter().copied()));
     }
 
     /// Returns the number of the oldest state by which something is still read here; tables that have given way at a time of

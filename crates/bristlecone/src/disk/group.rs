@@ -190,6 +190,7 @@ impl DiskState {
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
         self.refuse_taken_back(log)?;
+        log.followed = false;
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
@@ -202,8 +203,8 @@ impl DiskState {
 impl DiskState {
     /// Fails where the last frame that this process followed is not there any more: its write failed after all of it could be
     /// read, and the process that wrote it took it back. What that frame did is seen here, and nowhere else.
-    fn refuse_taken_back(&self, log: &mut LogWriter) -> Result<(), Error> {
-        if !std::mem::take(&mut log.followed) {
+    pub(super) fn refuse_taken_back(&self, log: &LogWriter) -> Result<(), Error> {
+        if !log.followed {
             return Ok(());
         }
         let segment = self.tail_segment(&log.tail)?;

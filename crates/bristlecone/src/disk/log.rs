@@ -27,7 +27,7 @@ use super::{
     readers::ReaderNote,
     refs::Refs,
     request::DiskAppendQueue,
-    segment::{COLD, COLD_LOCATION, Segment, SegmentHead},
+    segment::{COLD, COLD_LOCATION, PAGE_BYTES, Segment, SegmentHead},
     state::{StateRef, state_name},
     sync_pipe::SyncPipe,
     table::SegmentTable,
@@ -43,9 +43,6 @@ use crate::{
     storage::{OpenMode, Storage},
     sync::lock,
 };
-
-/// What the system maps at least at a time.
-const PAGE_BYTES: u64 = 4096;
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug)]
@@ -97,14 +94,18 @@ impl Tail {
         (self.segment as u64) << 32 | self.end
     }
 
-    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too.
+    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too. As
+    /// nothing may have been written, no map is looked at before its end was found.
     pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
-        let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
+        let Some((frame, head)) = segment.unwritten_frame(self.end, salt)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }
         // No process can have known more to be durable than there was.
         if frame.durable_end > self.location() + frame.bytes() {
+            return Ok(None);
+        }
+        if !segment.may_be_shown(self.end, &frame, &head)? {
             return Ok(None);
         }
         let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
@@ -290,6 +291,10 @@ impl DiskState {
         }
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
             Ok(Some(mut segment)) => {
+                let emptied = table.state.cold(number).is_some_and(|cold| segment.bytes < cold.bytes);
+                if emptied && self.view(table).is_passed() {
+                    return Err(Error::Expired { file: self.storage.describe(&segment.name) });
+                }
                 self.mark_segment(table, &mut segment)?;
                 if number >= COLD || number < (self.published.end() >> 32) as u32 {
                     segment.release();
@@ -370,6 +375,7 @@ impl DiskState {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log, torn)? && !self.leap(log)? {
+                    self.refuse_taken_back(log)?;
                     break;
                 }
                 continue;
@@ -379,7 +385,11 @@ impl DiskState {
                 break;
             }
             let found = log.tail.find(&segment, self.header.salt, true);
-            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { break };
+            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else {
+                // What shows may be what was written in the place of a frame that was followed.
+                self.refuse_taken_back(log)?;
+                break;
+            };
             self.accept(log, found, self.lock.is_some())?;
         }
         self.follow_state(log)

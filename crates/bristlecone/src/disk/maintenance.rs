@@ -1,7 +1,11 @@
 //! The work of the two threads beside appends: syncs for grouped commits, files for the next segment, indexes of sealed
 //! ones, and memory that maps take.
 
-use std::{sync::atomic::Ordering::*, thread, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::*},
+    thread,
+    time::Duration,
+};
 
 use super::{
     DiskOptions,
@@ -10,6 +14,7 @@ use super::{
     memory::MAP_BYTES_MIN,
     segment::COLD,
     spare::{Zeroes, make_spare, segment_size},
+    table::SegmentTable,
 };
 use crate::sync::{lock, read_lock};
 
@@ -94,11 +99,11 @@ impl DiskState {
         }
     }
 
-    /// Releases pages of sealed segments, one segment after the other from `hand` on, while more memory shows
+    /// Releases pages of sealed segments of all tables that are read by, one segment after the other from `hand` on, while more memory shows
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, budget: u64, mut hand: u32) -> u32 {
-        let (table, tail) = (self.table(), (self.published.end() >> 32) as u32);
-        let mut sealed = table.all_numbers();
+        let (tables, tail) = (self.tables.all(), (self.published.end() >> 32) as u32);
+        let mut sealed = numbers_of(&tables);
         sealed.retain(|&number| number < tail || number >= COLD);
         let is_beyond = || shown_file_bytes().is_some_and(|bytes| bytes > budget);
         for _ in &sealed {
@@ -107,13 +112,13 @@ impl DiskState {
             }
             // The lowest one follows on the highest.
             let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
-            if let Some(segment) = table.get(number) {
-                segment.forget_pages();
-            }
+            tables.iter().filter_map(|table| table.get(number)).for_each(|segment| segment.forget_pages());
             hand = number + 1;
         }
-        if let Some(plan) = read_lock(&table.plan).as_ref().filter(|_| is_beyond()) {
-            plan.forget_pages();
+        for table in &tables {
+            if let Some(plan) = read_lock(&table.plan).as_ref().filter(|_| is_beyond()) {
+                plan.forget_pages();
+            }
         }
         hand
     }
@@ -161,6 +166,14 @@ impl DiskState {
         }
         background.spare_asked.store(false, SeqCst);
     }
+}
+
+/// Returns the numbers of the segments that some tables have, ascending.
+pub(super) fn numbers_of(tables: &[Arc<SegmentTable>]) -> Vec<u32> {
+    let mut numbers: Vec<u32> = tables.iter().flat_map(|table| table.all_numbers()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 /// Returns how much memory of this process shows files, where the system tells.

@@ -7,7 +7,7 @@
 
 use std::{io, sync::Arc};
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use super::{
     files::{CHUNK_BYTES, SEGMENTS, numbered},
@@ -34,6 +34,10 @@ const CHECK_AT: usize = BYTES_AT + 8;
 /// Bytes before the bits: 48 = 8 magic + 8 number + 8 epoch + 8 check of the cold segment + 8 its length + 8 check.
 const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 48, "the fields of the head of marks add up");
+
+/// Bytes of bits that are checked at a time.
+const PART_BYTES: u64 = 4096;
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(PART_BYTES), "parts begin where chunks do");
 
 /// Returns the name of the marks that a state of this number was the first to name for a cold segment.
 pub(super) fn marks_name(number: u32, epoch: u64) -> String {
@@ -88,6 +92,8 @@ pub(super) fn write_marks(
 pub(super) struct LiveMarks {
     bytes: IndexBytes,
     end: u64,
+    // Checks over parts of the bits as they were when all were compared: what the file shows later is not.
+    parts: Vec<u64>,
 }
 
 impl LiveMarks {
@@ -103,25 +109,36 @@ impl LiveMarks {
         let found = bytes.get(0, HEAD_BYTES as u64)?;
         let right = found[..CHECK_AT] == head && word64(&found, CHECK_AT) == marks.check;
         let (mut sum, mut at) = (Xxh3::with_seed(xxh3_64_with_seed(&head, access.salt)), HEAD_BYTES as u64);
+        let mut parts = Vec::new();
         while right && at < end {
             let chunk = bytes.get(at, CHUNK_BYTES.min(end - at))?;
             sum.update(&chunk);
+            parts.extend(chunk.chunks(PART_BYTES as usize).map(xxh3_64));
             at += chunk.len() as u64;
         }
         let right = right && sum.digest() == marks.check;
-        Ok(right.then_some(Self { bytes, end }))
+        Ok(right.then_some(Self { bytes, end, parts }))
     }
 
-    /// Whether a live record begins at an offset.
+    /// Whether a live record begins at an offset. An error of the kind `InvalidData` says that the marks are damaged.
     pub(super) fn has(&self, offset: u64) -> io::Result<bool> {
         let (byte, bit) = bit_of(offset);
         let at = HEAD_BYTES as u64 + byte;
-        Ok(at < self.end && self.bytes.get(at, 1)?[0] & bit != 0)
+        if at >= self.end || self.bytes.get(at, 1)?[0] & bit != 0 {
+            return Ok(at < self.end);
+        }
+        // Who is told that a record is dead takes the object for absent.
+        let from = HEAD_BYTES as u64 + byte / PART_BYTES * PART_BYTES;
+        let part = self.bytes.get(from, PART_BYTES.min(self.end - from))?;
+        if self.parts.get((byte / PART_BYTES) as usize) != Some(&xxh3_64(&part)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the marks of what is live are damaged"));
+        }
+        Ok(part[(byte % PART_BYTES) as usize] & bit != 0)
     }
 
     /// Returns the bytes of memory that the marks take, maps left out.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.bytes.memory_bytes()
+        self.bytes.memory_bytes() + (self.parts.capacity() * size_of::<u64>()) as u64
     }
 
     /// Returns the bytes of the marks that are mapped.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use bristlecone_core::{Location, Object, Oid, OidPrefix, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{read::Probe, segment::Segment, survey::SegmentSurvey, view::DiskView};
+use super::{files::segment_name, read::Probe, segment::Segment, survey::SegmentSurvey, view::DiskView};
 use crate::{Error, sync::write_lock};
 
 /// Where each object is handed to.
@@ -14,17 +14,33 @@ impl DiskView<'_> {
     /// Calls `each` for the objects whose ids begin with these digits; a copy of one may come again. Damaged ones are passed over.
     ///
     /// # Errors
-    /// [`Error::Io`], and what `each` returns.
+    /// [`Error::Io`], and what `each` returns; [`Error::Expired`] where a later collection has removed what the table has.
     pub(super) fn each_with_prefix(&self, prefix: &OidPrefix, each: Each<'_>) -> Result<(), Error> {
         let tail = self.tail_with_prefix(prefix, each)?;
         let numbers = self.table.numbers();
         let sealed = numbers[..numbers.partition_point(|&number| number < tail)].iter().copied();
         let cold = self.table.state.cold.iter().map(|cold| cold.number);
         for number in sealed.chain(cold) {
-            let Some(segment) = self.segment(number)? else { continue };
-            for (oid, offset) in self.sealed_between(segment, &prefix.first_words())? {
+            let found = self.segment(number).and_then(|segment| {
+                let Some(segment) = segment else { return self.refuse_passed(number).map(|()| None) };
+                Ok(Some((segment, self.sealed_between(segment, &prefix.first_words())?)))
+            });
+            let (segment, found) = match found {
+                Ok(Some(found)) => found,
+                Ok(None) | Err(Error::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            for (oid, offset) in found {
                 self.if_it_begins_so(segment, oid, offset, prefix, each)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Fails if a segment that is missing was removed by a collection that this table is not of.
+    fn refuse_passed(&self, number: u32) -> Result<(), Error> {
+        if self.is_passed() {
+            return Err(Error::Expired { file: self.storage.describe(&segment_name(number)) });
         }
         Ok(())
     }
@@ -60,7 +76,10 @@ impl DiskView<'_> {
         // Read under the lock, so that what is sorted never goes back.
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let Some(segment) = self.segment(number)? else { return Ok(number) };
+        let Some(segment) = self.segment(number)? else {
+            drop(index);
+            return self.refuse_passed(number).map(|()| number);
+        };
         if index.segment != number {
             index.reset(number, segment.frames_at());
         }
@@ -102,11 +121,13 @@ impl DiskView<'_> {
         prefix: &OidPrefix,
         each: Each<'_>,
     ) -> Result<(), Error> {
-        if prefix.matches(&oid)
-            && let Probe::Found(object) = self.probe(&oid, Location(segment.location(u64::from(offset))))?
-        {
-            each(oid, &object)?;
+        if !prefix.matches(&oid) {
+            return Ok(());
         }
-        Ok(())
+        match self.probe(&oid, Location(segment.location(u64::from(offset)))) {
+            Ok(Probe::Found(object)) => each(oid, &object),
+            Ok(_) | Err(Error::Corrupt { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -4,11 +4,13 @@
 //! Bits are set only for what is committed, so that bytes behind the end, which may still change, are
 //! verified each time.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
+    maintenance::numbers_of,
+    marks::marks_name,
     segment::Segment,
     view::DiskView,
     walk::{FrameStep, FrameWalk},
@@ -86,14 +88,15 @@ impl<'a> DiskView<'a> {
     fn read_slowly(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = if self.options.locations { at.at } else { Location::NONE };
         if hint.is_some() && hint.pending_offset().is_none() {
-            match self.probe(&at.oid, hint)? {
-                Probe::Found(object) => return Ok(Some(object)),
-                Probe::Bad(reason) => {
-                    // It may have been appended again since.
-                    let again = self.find(&at.oid).ok().flatten();
-                    return again.map(Some).ok_or_else(|| self.damaged(&at.oid, hint, reason));
-                }
-                Probe::Other | Probe::Dead => {}
+            let failed = match self.probe(&at.oid, hint) {
+                Ok(Probe::Found(object)) => return Ok(Some(object)),
+                Ok(Probe::Other | Probe::Dead) => None,
+                Ok(Probe::Bad(reason)) => Some(self.damaged(&at.oid, hint, reason)),
+                Err(error) => Some(error),
+            };
+            if let Some(error) = failed {
+                // It may have been appended again since.
+                return self.find(&at.oid).ok().flatten().map(Some).ok_or(error);
             }
             if let Some(object) = self.find_moved(at) {
                 return Ok(Some(object));
@@ -122,7 +125,7 @@ impl<'a> DiskView<'a> {
         if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
             return Ok(Probe::Other);
         }
-        if !segment.is_live(offset).map_err(|error| self.io(&segment.name, error))? {
+        if !segment.is_live(offset).map_err(|error| self.unmarked(segment, error))? {
             let same = self.has_id(segment, oid, offset);
             return Ok(if same { Probe::Dead } else { Probe::Other });
         }
@@ -145,10 +148,25 @@ impl<'a> DiskView<'a> {
         Ok(Probe::Found(Object::from_record(&record, Bytes::Borrowed(whole), at)))
     }
 
+    /// Returns the error of marks that cannot be read, or are not what they were when they were opened.
+    #[cold]
+    fn unmarked(&self, segment: &Segment, error: io::Error) -> Error {
+        let marks = self.table.state.marks(segment.number).filter(|_| error.kind() == io::ErrorKind::InvalidData);
+        match marks {
+            Some(marks) => self.corrupt(&marks_name(marks.number, marks.epoch), 0, error.to_string()),
+            None => self.io(&segment.name, error),
+        }
+    }
+
     fn note_verified(&self, segment: &Segment, offset: u64) {
         segment.verified.note(offset as usize);
-        let forget = |number| self.table.get(number).into_iter().for_each(|segment| segment.verified.forget());
-        self.bits.trim(|| self.table.all_numbers(), forget);
+        // Snapshots may have segments that this table has not.
+        let forget = |number| {
+            for table in self.tables.all() {
+                table.get(number).into_iter().for_each(|segment| segment.verified.forget());
+            }
+        };
+        self.bits.trim(|| numbers_of(&self.tables.all()), forget);
     }
 
     fn probe_file(&self, segment: &'a Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'a>, Error> {
@@ -200,14 +218,22 @@ impl<'a> DiskView<'a> {
             // A cold segment has no frames, and its records are found by its index.
             return Ok(());
         }
-        let Some(segment) = self.segment(number)? else { return Ok(()) };
+        let Some(segment) = self.segment(number)? else {
+            // Beyond those that a collection has removed, none is gone but by damage.
+            let gone = self.table.has(number);
+            return if gone { Err(self.missing_object(oid, hint)) } else { Ok(()) };
+        };
         let place = hint.0 & 0xffff_ffff;
         let from = segment.frames_at();
         let mut damaged = false;
         let failed = |error| self.io(&segment.name, error);
         let mut walk = FrameWalk::new(segment, self.header.salt, from, segment.bytes);
         while walk.at <= place {
-            let Some(step) = walk.step().map_err(failed)? else { break };
+            let Some(step) = walk.step().map_err(failed)? else {
+                // The place is committed: behind a frame that is not the seal there was another one.
+                damaged = !walk.sealed;
+                break;
+            };
             match step {
                 FrameStep::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
                     damaged = !segment.records_right(offset, &frame).map_err(failed)?;
@@ -220,6 +246,14 @@ impl<'a> DiskView<'a> {
             return Err(self.damaged(oid, hint, "the object should be here, and is not".to_owned()));
         }
         Ok(())
+    }
+
+    /// Returns the error that says that the segment that an object was in is missing.
+    fn missing_object(&self, oid: &Oid, at: Location) -> Error {
+        if self.is_passed() {
+            return Error::Expired { file: self.storage.describe(&super::files::segment_name((at.0 >> 32) as u32)) };
+        }
+        self.damaged(oid, at, "the segment is missing".to_owned())
     }
 
     /// Returns the error that says that an object was at a location, or may have been, and is damaged.

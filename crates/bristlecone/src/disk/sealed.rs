@@ -85,14 +85,13 @@ pub(super) struct Tie {
 /// Why an index gives no answer.
 #[derive(Debug)]
 pub(super) enum IndexFault {
-    Io(io::Error),
-    /// A part of it is not what was written.
+    /// A part of it is not what was written, or cannot be read: whatever is wrong with the file, there is the segment.
     Damaged,
 }
 
 impl From<io::Error> for IndexFault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
+    fn from(_: io::Error) -> Self {
+        Self::Damaged
     }
 }
 
@@ -103,7 +102,12 @@ pub(super) fn encode_index(number: u32, tie: Tie, entries: &[IndexEntry]) -> Vec
 
 /// Sorts entries by their prefixes; of equal ones the newest is first, as the tail's table answers.
 pub(super) fn sort_entries(entries: &mut [IndexEntry]) {
-    entries.sort_unstable_by_key(|&(prefix, offset)| (prefix, !offset));
+    entries.sort_unstable_by_key(|&entry| sort_key(entry));
+}
+
+/// What [`sort_entries`] sorts by.
+pub(super) const fn sort_key((prefix, offset): IndexEntry) -> IndexEntry {
+    (prefix, !offset)
 }
 
 /// The bytes of a file that lookups search.
@@ -126,7 +130,9 @@ impl IndexBytes {
             return Ok(Self::File { file, _share: share });
         }
         // Another file may take its name, so it is not opened again.
-        let mut bytes = vec![0; end as usize];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(end as usize).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.resize(end as usize, 0);
         read_exact_at(&*file, &mut bytes, 0)?;
         Ok(Self::Owned(bytes))
     }

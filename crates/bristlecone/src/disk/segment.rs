@@ -6,6 +6,7 @@
 //! Segments are opened when first touched and stay as long as the backend: mapped, or with their file open, or with its name
 //! alone where there are many (`handles.rs`).
 
+mod frames;
 mod head;
 
 use std::{
@@ -14,13 +15,16 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::head::{KINDS, later_kind, may_be_begun_ahead};
-pub(super) use self::head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at};
+pub(super) use self::{
+    frames::PAGE_BYTES,
+    head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at},
+};
 use super::{
     files::{CHUNK_BYTES, segment_name},
-    frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word64},
+    frame::word64,
     handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
     marks::LiveMarks,
@@ -46,6 +50,8 @@ const SECTOR_BYTES: usize = 512;
 
 /// Cold segments have numbers from here on: they are beside the log, and never meet a number of it.
 pub(super) const COLD: u32 = 1 << 30;
+/// No cold segment has this number or a higher one: locations in these would be taken for such as are not yet known.
+pub(super) const COLD_END: u32 = 1 << 31;
 /// The first byte of a location in a cold segment.
 pub(super) const COLD_LOCATION: u64 = (COLD as u64) << 32;
 
@@ -326,60 +332,6 @@ impl Segment {
             }
         }
         Ok(Some(kind))
-    }
-
-    /// Returns the head of the frame at `offset`, if there is one and it fits the file.
-    pub(super) fn frame(&self, offset: u64, salt: u64) -> io::Result<Option<(Frame, [u8; HEAD_BYTES])>> {
-        if offset + frame::EMPTY_BYTES > self.bytes {
-            return Ok(None);
-        }
-        let mut head = [0; HEAD_BYTES];
-        match self.mapped() {
-            Some(map) => head.copy_from_slice(&map[offset as usize..offset as usize + HEAD_BYTES]),
-            None => self.read_exact_at(&mut head, offset)?,
-        }
-        let frame = Frame::decode(&head, self.location(offset), salt);
-        Ok(frame.filter(|frame| frame.bytes() <= self.bytes - offset).map(|frame| (frame, head)))
-    }
-
-    /// Returns payload and trailer of the frame at `offset` if they are right.
-    pub(super) fn payload(
-        &self,
-        offset: u64,
-        frame: &Frame,
-        head: &[u8; HEAD_BYTES],
-    ) -> io::Result<Option<(Cow<'_, [u8]>, u64)>> {
-        let at = offset + (HEAD_BYTES as u64) + u64::from(frame.record_bytes);
-        let bytes = self.bytes_at(at, u64::from(frame.payload_bytes) + TRAILER_BYTES as u64)?;
-        let split = frame.payload_bytes as usize;
-        let trailer = word64(&bytes, split);
-        if trailer != frame::trailer(head, &bytes[..split]) {
-            return Ok(None);
-        }
-        let payload = match bytes {
-            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..split]),
-            Cow::Owned(mut bytes) => {
-                bytes.truncate(split);
-                Cow::Owned(bytes)
-            }
-        };
-        Ok(Some((payload, trailer)))
-    }
-
-    /// Whether the records of the frame at `offset` are what its head says.
-    pub(super) fn records_right(&self, offset: u64, frame: &Frame) -> io::Result<bool> {
-        let (mut at, bytes) = (offset + HEAD_BYTES as u64, u64::from(frame.record_bytes));
-        if self.map.is_some() || bytes <= CHUNK_BYTES {
-            return Ok(frame::records_check(&self.bytes_at(at, bytes)?) == frame.records_check);
-        }
-        let (mut state, mut buffer) = (Xxh3::new(), Vec::new());
-        let end = at + bytes;
-        while at < end {
-            let chunk = self.window(at, CHUNK_BYTES.min(end - at), &mut buffer)?;
-            state.update(chunk);
-            at += chunk.len() as u64;
-        }
-        Ok(state.digest() == frame.records_check)
     }
 
     /// Returns where its first frame starts, or where one would if it had no refs.

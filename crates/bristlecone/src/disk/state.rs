@@ -15,7 +15,7 @@ use super::{
     frame::{word32, word64},
     log::DiskState,
     roll::now_seconds,
-    segment::COLD,
+    segment::{COLD, COLD_END, SEGMENT_BYTES_MAX},
 };
 use crate::{
     AbsentCommit, AbsentCommits, AbsentReason, Error, Retention,
@@ -372,7 +372,7 @@ fn cold_rows(body: &[u8]) -> Option<Arc<[ColdSegment]>> {
     };
     let rows: Arc<[ColdSegment]> = body.chunks_exact(COLD_ROW_BYTES).map(row).collect();
     let ascending = rows.is_sorted_by(|one, next| one.number < next.number);
-    let cold = rows.iter().all(|row| row.number > COLD);
+    let cold = rows.iter().all(|row| (COLD + 1..COLD_END).contains(&row.number) && row.bytes <= SEGMENT_BYTES_MAX);
     (body.len().is_multiple_of(COLD_ROW_BYTES) && ascending && cold).then_some(rows)
 }
 
@@ -520,6 +520,21 @@ mod tests {
             assert!(StoreState::decode(&flipped, 5).is_err(), "bit {bit}");
         }
         (0..bytes.len()).for_each(|cut| assert!(StoreState::decode(&bytes[..cut], 5).is_err(), "cut at {cut}"));
+    }
+
+    /// Whoever writes a right checksum over a cold segment that no store has is refused too.
+    #[test]
+    fn cold_segments_that_no_store_has_are_refused() {
+        let with = |number, bytes| {
+            let mut state = state();
+            state.marks = [].into();
+            state.cold = [ColdSegment { number, bytes, records: 3, check: 9 }].into();
+            StoreState::decode(&state.encode(5), 5).is_ok()
+        };
+        assert!(with(COLD + 1, 4096) && with((1 << 31) - 1, SEGMENT_BYTES_MAX));
+        for (number, bytes) in [(COLD, 8), (1 << 31, 8), (u32::MAX, 8), (COLD + 1, SEGMENT_BYTES_MAX + 8)] {
+            assert!(!with(number, bytes), "{number}, {bytes} bytes");
+        }
     }
 
     #[test]

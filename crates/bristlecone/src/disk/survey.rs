@@ -14,17 +14,15 @@ use super::{
     files::CHUNK_BYTES,
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
     ids::LostRange,
-    sealed::{IndexEntry, Tie},
+    salvage::{EachRecord, Stretch},
+    sealed::{IndexEntry, SealedIndex, Tie, sort_entries, sort_key},
     segment::Segment,
     state::ColdSegment,
     walk::{FrameStep, FrameWalk},
 };
 
-/// How many bytes are read, at most, for each byte that records are salvaged from: bytes that look like headers may lie
-/// within each other, each with a length to the end.
-const SALVAGE_FACTOR: u64 = 8;
 /// In a longer run of lost records, and in more bytes of refs among them, records are not told apart.
-const LOST_RECORDS_MAX: usize = 64;
+pub(super) const LOST_RECORDS_MAX: usize = 64;
 const ROWS_BYTES_MAX: u64 = 1 << 20;
 
 /// What was found in a stretch of a segment.
@@ -83,8 +81,8 @@ impl SegmentSurvey {
     pub(super) fn of_cold(segment: &Segment, salt: u64, cold: &ColdSegment) -> io::Result<Self> {
         let mut survey = Self::default();
         let whole = cold_is_whole(segment, salt, cold)?;
-        let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
-        for range in salvage(segment, records, &mut |at, record, _| survey.enter(at, record))? {
+        let stretch = Stretch::of_records(COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES));
+        for range in stretch.salvage(segment, &mut |at, record, _| survey.enter(at, record))? {
             let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
             survey.lost.push(LostRange { range, records });
         }
@@ -107,6 +105,10 @@ impl SegmentSurvey {
                 FrameStep::Gap { offset, end } => survey.gap(segment, offset, end)?,
             }
         }
+        // The heads of the last frames are damaged.
+        if walk.at < to {
+            survey.gap(segment, walk.at, to)?;
+        }
         Ok(survey)
     }
 
@@ -122,7 +124,8 @@ impl SegmentSurvey {
             self.entries.truncate(before);
         }
         let at = offset + HEAD_BYTES as u64;
-        for range in salvage(segment, at..at + record_bytes, &mut |at, record, _| self.enter(at, record))? {
+        let stretch = Stretch::of_records(at..at + record_bytes);
+        for range in stretch.salvage(segment, &mut |at, record, _| self.enter(at, record))? {
             let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
             self.lost.push(LostRange { range, records });
         }
@@ -132,7 +135,7 @@ impl SegmentSurvey {
     /// Takes the records from bytes that begin and end where frames do, though the head of the first, at least, is
     /// damaged.
     fn gap(&mut self, segment: &Segment, from: u64, to: u64) -> io::Result<()> {
-        for range in salvage(segment, from..to, &mut |at, record, _| self.enter(at, record))? {
+        for range in salvage_gap(segment, from..to, &mut |at, record, _| self.enter(at, record))? {
             let (first, last) = (range.start == from, range.end == to);
             if is_between_records(segment, &range, first, last)? {
                 continue;
@@ -143,6 +146,25 @@ impl SegmentSurvey {
             self.lost.push(LostRange { range, records });
         }
         Ok(())
+    }
+
+    /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is lost. One that is
+    /// `bound` was made of the whole segment: if anything is lost now, what it does not have lies within what was lost and only looks
+    /// like a record. Sorts the entries.
+    pub(super) fn agrees_with(&mut self, index: &SealedIndex, bound: bool) -> bool {
+        sort_entries(&mut self.entries);
+        let mut wanted = self.entries.iter().peekable();
+        let Ok(entries) = index.entries() else { return false };
+        let no_record = bound && !self.lost.is_empty();
+        for entry in entries {
+            while no_record && wanted.next_if(|&&wanted| sort_key(wanted) < sort_key(entry)).is_some() {}
+            if wanted.next_if(|&&wanted| wanted == entry).is_none()
+                && !self.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
+            {
+                return false;
+            }
+        }
+        no_record || wanted.next().is_none()
     }
 
     fn enter(&mut self, at: u64, record: &Record<'_>) {
@@ -201,56 +223,19 @@ pub(super) fn each_record(
     Ok(None)
 }
 
-/// Calls `each` with offset, header and bytes of every record in a stretch whose checksum is right, and returns what
-/// none of them covers.
-pub(super) fn salvage(
-    segment: &Segment,
-    range: Range<u64>,
-    each: &mut dyn FnMut(u64, &Record<'_>, &[u8]),
-) -> io::Result<Vec<Range<u64>>> {
-    let (mut rest, mut uncovered) = (range.start, Vec::new());
-    let (mut at, mut window, mut buffer) = (range.start, CHUNK_BYTES, Vec::new());
-    let mut budget = (range.end - range.start) * SALVAGE_FACTOR + CHUNK_BYTES;
-    'windows: while at < range.end {
-        let left = range.end - at;
-        let bytes = segment.window(at, window.min(left), &mut buffer)?;
-        window = CHUNK_BYTES;
-        let mut used = 0;
-        while let Some(header) = bytes.get(used..).and_then(RecordHeader::first) {
-            let length = header.bytes();
-            if header.faults() > 0 || length > left - used as u64 {
-                used += 8;
-                continue;
-            }
-            if budget < length {
-                break 'windows;
-            }
-            budget -= length;
-            let place = at + used as u64;
-            let Some(whole) = bytes.get(used..used + length as usize) else {
-                // It goes on behind the window; the next one holds all of it.
-                (at, window) = (place, length.max(CHUNK_BYTES));
-                continue 'windows;
-            };
-            match Record::parse(whole) {
-                Ok(record) if record.verify(whole).is_ok() => {
-                    each(place, &record, whole);
-                    if rest < place {
-                        uncovered.push(rest..place);
-                    }
-                    used += (length as usize).next_multiple_of(8);
-                    rest = (at + used as u64).min(range.end);
-                }
-                _ => used += 8,
-            }
-        }
-        // A header may begin in the last bytes of a window, except at the very end.
-        at = if bytes.len() as u64 >= left { range.end } else { at + used.max(8) as u64 };
-    }
-    if rest < range.end {
-        uncovered.push(rest..range.end);
-    }
-    Ok(uncovered)
+/// Calls `each` with the records, and returns what none of them covers, of bytes that begin and end where frames do.
+pub(super) fn salvage_gap(segment: &Segment, range: Range<u64>, each: EachRecord<'_>) -> io::Result<Vec<Range<u64>>> {
+    // Where the segment's own head is damaged, the refs come first.
+    let known = segment.head.is_some() || range.start != segment.rows_at;
+    let first = known.then_some(range.start + HEAD_BYTES as u64);
+    let is_end = |rest: &Range<u64>| is_between_records(segment, rest, false, true);
+    Stretch { range, first, is_end: &is_end }.salvage(segment, each)
+}
+
+/// Whether a header was overwritten with the same byte: then it tells nothing.
+pub(super) fn is_overwritten(header: RecordHeader<'_>) -> bool {
+    let id = header.padded_oid();
+    id.iter().all(|&byte| byte == id[0])
 }
 
 /// Returns the offsets of the records that made up a stretch in which none is whole, as far as their headers tell:
@@ -269,9 +254,7 @@ fn headers(
         }
         let bytes = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
         let Some(header) = RecordHeader::first(&bytes) else { return Ok(None) };
-        // One that was overwritten with the same byte tells nothing.
-        let id = header.padded_oid();
-        if id.iter().all(|&byte| byte == id[0]) {
+        if is_overwritten(header) {
             return Ok(None);
         }
         records.push(at);

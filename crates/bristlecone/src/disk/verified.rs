@@ -10,7 +10,10 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{AcqRel, Relaxed},
+        },
     },
 };
 
@@ -151,14 +154,17 @@ impl Verified {
     fn touch(&self, byte: usize) {
         let page = byte / self.memory.page_bytes;
         let flag = 1 << (page % 64);
-        if self.touched[page / 64].fetch_or(flag, Relaxed) & flag == 0 {
-            self.memory.held.fetch_add(self.memory.page_bytes as u64, Relaxed);
+        let bytes = self.memory.page_bytes as u64;
+        // Counted before it shows, so that who gives it back has something to subtract from.
+        self.memory.held.fetch_add(bytes, Relaxed);
+        if self.touched[page / 64].fetch_or(flag, AcqRel) & flag != 0 {
+            self.memory.held.fetch_sub(bytes, Relaxed);
         }
     }
 
     /// Clears all bits and gives their memory back.
     pub(super) fn forget(&self) {
-        let pages: u32 = self.touched.iter().map(|flags| flags.swap(0, Relaxed).count_ones()).sum();
+        let pages: u32 = self.touched.iter().map(|flags| flags.swap(0, AcqRel).count_ones()).sum();
         let Some((map, from)) = self.map.as_ref().filter(|_| pages > 0) else { return };
         self.memory.held.fetch_sub(u64::from(pages) * self.memory.page_bytes as u64, Relaxed);
         if !give_back(map, *from, size_of_val(self.words)) {
@@ -262,5 +268,22 @@ mod tests {
         all[0].note(64);
         trim();
         assert!(!all[12].has(64) && all[0].has(64), "it goes on where it was");
+    }
+
+    /// A page that is counted by one thread and given back by another at the same time never counts below nothing.
+    #[test]
+    fn memory_never_counts_as_less_than_none() {
+        let memory = Arc::new(BitMemory::new(1 << 20));
+        let bits = Verified::new(&memory, 1 << 16);
+        let (bits_ref, rounds) = (&bits, 300_000);
+        std::thread::scope(|scope| {
+            let noting = scope.spawn(move || (0..rounds).for_each(|_| bits_ref.note(0)));
+            let forgetting = scope.spawn(move || (0..rounds / 10).for_each(|_| bits_ref.forget()));
+            while !noting.is_finished() || !forgetting.is_finished() {
+                assert!(memory.bytes() <= 2 * memory.page_bytes as u64, "{}", memory.bytes());
+            }
+        });
+        bits.forget();
+        assert_eq!(memory.bytes(), 0);
     }
 }

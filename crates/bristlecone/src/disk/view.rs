@@ -1,10 +1,20 @@
 //! An open store, read by one of its tables.
 
-use std::ops::Deref;
+use std::{
+    io::{self, ErrorKind},
+    ops::Deref,
+};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{files::segment_name, log::DiskState, read::Probe, segment::Segment, table::SegmentTable};
+use super::{
+    files::{SEGMENTS, segment_name},
+    log::DiskState,
+    read::Probe,
+    segment::Segment,
+    state::state_epoch,
+    table::SegmentTable,
+};
 use crate::Error;
 
 /// What can be read by a table: what it finds may be borrowed as long as that is held.
@@ -35,11 +45,27 @@ impl<'a> DiskView<'a> {
     /// Whether another process has collected the store since, of which this one may not know yet.
     #[cold]
     pub(super) fn is_passed(&self) -> bool {
-        if let Ok(mut log) = self.log.try_lock() {
+        let is_older = |than: u64| self.table.state.epoch < than;
+        match self.log.try_lock() {
             // What cannot be learned now leaves the file missing.
-            let _ = self.catch_up(&mut log);
+            Ok(mut log) => _ = self.catch_up(&mut log),
+            // Another thread may be about to learn it: the file of the state is there before anything is removed.
+            Err(_) => {
+                let names = self.storage.list(SEGMENTS).unwrap_or_default();
+                if names.iter().filter_map(|name| state_epoch(name)).any(is_older) {
+                    return true;
+                }
+            }
         }
-        self.tables.epoch() > self.table.state.epoch
+        is_older(self.tables.epoch())
+    }
+
+    /// Wraps a failure at a file of the store: what cannot be read may have been removed since, where it is not held open.
+    pub(super) fn io(&self, name: &str, error: io::Error) -> Error {
+        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) && self.is_passed() {
+            return Error::Expired { file: self.storage.describe(name) };
+        }
+        self.state.io(name, error)
     }
 
     /// Returns the object at a place; `None` if it is not there.

@@ -25,7 +25,8 @@ pub(super) struct FrameWalk<'a> {
     /// Where the walk is: at its end, behind the last frame.
     pub(super) at: u64,
     to: u64,
-    sealed: bool,
+    /// Whether the last frame was the seal.
+    pub(super) sealed: bool,
 }
 
 impl<'a> FrameWalk<'a> {
@@ -77,7 +78,7 @@ pub(super) fn find_frame(
                 continue;
             }
             let offset = at + index as u64 * 8;
-            if let Some((frame, _)) = segment.frame(offset, salt)?
+            if let Some((frame, _)) = segment.unwritten_frame(offset, salt)?
                 && wanted(&frame)
             {
                 return Ok(Some((offset, frame)));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, ObjRef, Object, Oid, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, RefMove, RefTarget,
     disk::{DiskBackend, DiskOptions},
     storage::Storage as _,
 };
@@ -304,12 +304,22 @@ fn what_a_failed_sync_left_is_written_again_by_who_goes_on_behind_it() {
     assert!(met > 3, "{met}");
 }
 
-/// A write fails after all of it can be read, and is taken back: who read it meanwhile does not go on behind it.
-#[test]
-fn a_frame_that_was_taken_back_is_not_gone_on_from() {
+/// Moves a ref to a small object of its own.
+fn put_value(backend: &DiskBackend, number: u64) -> Result<Location, Error> {
+    let sample = Family::default().contents(1 << 30 | number, 8);
+    let mut batch = Batch::new();
+    let at = sample.put(&mut batch, &HashMap::new());
+    let to = Some(RefTarget::Object(ObjRef::new(sample.oid, at)));
+    let moves = [RefMove { name: format!("n{}", number % 3), expected: Expected::Any, to }];
+    backend.append(batch, &moves, Durability::Synced)
+}
+
+/// A process whose write failed after all of it could be read, and was taken back; another one that had read it meanwhile; and
+/// a number that neither has used.
+fn taken_back(read_only: bool) -> (SimStorage, DiskBackend, Arc<DiskBackend>, u64) {
     let disk = SimStorage::new();
     drop(DiskBackend::create(Arc::new(disk.clone()), crate::engine::format_tag(), tiny()).unwrap());
-    let other = Arc::new(DiskBackend::open(Arc::new(disk.process()), None, tiny(), false).unwrap());
+    let other = Arc::new(DiskBackend::open(Arc::new(disk.process()), None, tiny(), read_only).unwrap());
     let (beside, armed) = (other.clone(), Arc::new(AtomicBool::new(false)));
     let is_armed = armed.clone();
     let one = Hooked::new(Arc::new(disk.process()), move |coming| {
@@ -319,33 +329,46 @@ fn a_frame_that_was_taken_back_is_not_gone_on_from() {
         }
     });
     let one = DiskBackend::open(Arc::new(one), None, tiny(), false).unwrap();
-    let value = |backend: &DiskBackend, number: u64| {
-        let sample = Family::default().contents(1 << 30 | number, 8);
-        let mut batch = Batch::new();
-        let at = sample.put(&mut batch, &HashMap::new());
-        let to = Some(RefTarget::Object(ObjRef::new(sample.oid, at)));
-        let moves = [RefMove { name: format!("n{}", number % 3), expected: Expected::Any, to }];
-        backend.append(batch, &moves, Durability::Synced)
-    };
     // How much of a write that fails is written depends on the number of the call.
     for round in 0..20_000 {
         let before = other.list_refs("").unwrap();
         disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
         armed.store(true, Relaxed);
-        let failed = value(&one, 3 * round).is_err();
+        let failed = put_value(&one, 3 * round).is_err();
         armed.store(false, Relaxed);
         disk.heal();
-        if !failed || other.list_refs("").unwrap() == before {
-            continue;
+        if failed && other.list_refs("").unwrap() != before {
+            return (disk, one, other, 3 * round + 1);
         }
-        value(&one, 3 * round + 1).unwrap();
-        let second = value(&other, 3 * round + 2);
-        assert!(matches!(second, Err(Error::Poisoned { .. })), "{second:?}");
-        let opened = open(&disk.reboot(1, Policy::Lost), false).unwrap();
-        assert_eq!(opened.list_refs("").unwrap(), one.list_refs("").unwrap());
-        return;
     }
     panic!("no frame was read before it was taken back");
+}
+
+/// A write fails after all of it can be read, and is taken back: who read it meanwhile does not go on behind it.
+#[test]
+fn a_frame_that_was_taken_back_is_not_gone_on_from() {
+    let (disk, one, other, number) = taken_back(false);
+    put_value(&one, number).unwrap();
+    let second = put_value(&other, number + 1);
+    assert!(matches!(second, Err(Error::Poisoned { .. })), "{second:?}");
+    let opened = open(&disk.reboot(1, Policy::Lost), false).unwrap();
+    assert_eq!(opened.list_refs("").unwrap(), one.list_refs("").unwrap());
+}
+
+/// As above: who only reads is told as soon as something was written behind what took the frame's place.
+#[test]
+fn a_reader_is_told_that_a_frame_was_taken_back() {
+    for read_only in [false, true] {
+        let (disk, one, other, number) = taken_back(read_only);
+        put_value(&one, number).unwrap();
+        put_value(&one, number + 1).unwrap();
+        for _ in 0..2 {
+            let refs = other.list_refs("");
+            assert!(matches!(refs, Err(Error::Poisoned { .. })), "read only: {read_only}: {refs:?}");
+        }
+        let opened = open(&disk, true).unwrap();
+        assert_eq!(opened.list_refs("").unwrap(), one.list_refs("").unwrap());
+    }
 }
 
 /// Frames behind the first that was torn are looked through once, however many there are.

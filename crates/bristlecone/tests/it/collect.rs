@@ -53,7 +53,7 @@ pub(crate) fn append(
 }
 
 /// Collects, and calls `between` when the first object is looked at.
-fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
+pub(crate) fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
     sweep_by(backend, &SweepLimits::default(), between)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn reached(backend: &DiskBackend, name: &str) -> Vec<u64> {
 }
 
 /// A store in which a ref leads to 3 and 2 below it, and nothing to 5, which has 4 below it, or to 7 above 6.
-fn store(options: &DiskOptions) -> (SimStorage, DiskBackend) {
+pub(crate) fn store(options: &DiskOptions) -> (SimStorage, DiskBackend) {
     let disk = SimStorage::new();
     let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
     for (number, children) in [(2, &[][..]), (3, &[2]), (4, &[]), (5, &[4]), (6, &[]), (7, &[6])] {

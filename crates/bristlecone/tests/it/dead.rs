@@ -461,6 +461,66 @@ fn marks_that_are_damaged_or_missing_are_named_and_never_believed() {
     }
 }
 
+/// Marks change under an open store: what they hid stays hidden or is given, and what is live is never absent.
+#[test]
+fn marks_that_are_damaged_later_make_nothing_absent() {
+    for options in options() {
+        let (disk, backend) = store(&options);
+        drop_most(&backend);
+        let kept = || (0..REFS).filter(|&number| !is_dropped(number));
+        for name in files(&disk, ".live") {
+            let path = format!("segments/{name}");
+            let length = disk.files().into_iter().find(|(file, _)| *file == path).unwrap().1;
+            for at in 48..length {
+                let copy = disk.fork();
+                let backend = open(&copy, &options);
+                assert!(backend.read(&oid(7777).into()).unwrap().is_none());
+                kept().for_each(|number| assert!(backend.read(&oid(100 + number).into()).unwrap().is_some()));
+                copy.flip(&path, at, 0xff);
+                for number in kept().flat_map(|number| [100 + number, 200 + number]) {
+                    let found = backend.read(&oid(number).into());
+                    assert!(matches!(found, Ok(Some(_)) | Err(Error::Corrupt { .. })), "{number}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
+/// What was appended again is found, also by who knows it at its place in a segment whose marks are damaged.
+#[test]
+fn an_object_elsewhere_is_found_though_its_place_has_damaged_marks() {
+    for options in options() {
+        let (disk, backend) = store(&options);
+        drop_most(&backend);
+        let kept: Vec<u64> = (0..REFS).filter(|&number| !is_dropped(number)).map(|number| 200 + number).collect();
+        let at = |&number: &u64| backend.read(&oid(number).into()).unwrap().unwrap().location();
+        let places: Vec<Location> = kept.iter().map(at).collect();
+        drop(backend);
+        files(&disk, ".live").iter().for_each(|name| disk.flip(&format!("segments/{name}"), 50, 1));
+        let backend = open(&disk, &options);
+        let mut refused = 0;
+        for (&number, &at) in kept.iter().zip(&places) {
+            refused += usize::from(backend.read(&ObjRef::new(oid(number), at)).is_err());
+            let prefix: OidPrefix = oid(number).to_string()[..20].parse().unwrap();
+            backend.each_with_prefix(&prefix, &mut |_, _| Ok(())).unwrap();
+            append(&backend, number, &[], None).unwrap();
+            let mut found = 0;
+            backend
+                .each_with_prefix(&prefix, &mut |_, _| {
+                    found += 1;
+                    Ok(())
+                })
+                .unwrap();
+            assert!(found > 0, "{number} by its first digits");
+            for at in [oid(number).into(), ObjRef::new(oid(number), at)] {
+                let found = backend.read(&at).unwrap_or_else(|error| panic!("{number} at {at:?}: {error}"));
+                assert!(found.is_some(), "{number} at {at:?}");
+            }
+        }
+        assert!(refused > 0);
+    }
+}
+
 #[test]
 fn a_damaged_record_is_not_copied_and_its_segment_stays() {
     let options = tiny().cold_bytes(COLD_BYTES);

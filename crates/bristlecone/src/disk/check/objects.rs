@@ -1,6 +1,6 @@
 //! Walking over all objects, part by part.
 
-use std::{num::NonZero, ops::Range, sync::Arc};
+use std::{io, num::NonZero, ops::Range, sync::Arc};
 
 use bristlecone_core::{Bytes, Location, Object, Oid, Record};
 
@@ -12,8 +12,9 @@ use crate::{
         cold::COLD_HEAD_BYTES,
         frame::{Frame, FrameKind, HEAD_BYTES},
         log::DiskState,
+        salvage::{EachRecord, Stretch},
         segment::{COLD, Segment},
-        survey::{each_record, salvage},
+        survey::{each_record, salvage_gap},
         table::SegmentTable,
         view::DiskView,
         walk::{FrameStep, FrameWalk},
@@ -196,7 +197,12 @@ impl DiskView<'_> {
             match step {
                 FrameStep::Gap { offset, end } => {
                     damage(self.damage(&segment.name, offset, None, "there is no frame here"));
-                    self.salvaged_objects(segment, offset..end, each, &mut |_, _| ())?;
+                    self.salvaged_objects(
+                        segment,
+                        &|each| salvage_gap(segment, offset..end, each),
+                        each,
+                        &mut |_, _| (),
+                    )?;
                 }
                 FrameStep::Frame { offset, frame, .. } => {
                     sealed |= frame.kind == FrameKind::Seal;
@@ -223,7 +229,8 @@ impl DiskView<'_> {
         let record_bytes = u64::from(frame.record_bytes);
         if !segment.records_right(frame_at, frame).map_err(failed)? {
             let records_at = frame_at + HEAD_BYTES as u64;
-            return self.salvaged_objects(segment, records_at..records_at + record_bytes, each, &mut |at, bytes| {
+            let stretch = Stretch::of_records(records_at..records_at + record_bytes);
+            return self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, &mut |at, bytes| {
                 let (oid, reason) = lost_record(bytes);
                 damage(self.damage(&segment.name, at, oid, reason));
             });
@@ -257,24 +264,25 @@ impl DiskView<'_> {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
-        self.salvaged_objects(segment, records, each, &mut |at, bytes| {
+        let stretch = Stretch::of_records(records);
+        self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, &mut |at, bytes| {
             let (oid, reason) = lost_record(bytes);
             damage(self.damage(&segment.name, at, oid, reason));
         })
     }
 
-    /// Calls `each` for the objects that can be read in a damaged stretch, and `lost` with offset and bytes of what
+    /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `lost` with offset and bytes of what
     /// lies between them.
     fn salvaged_objects(
         &self,
         segment: &Segment,
-        range: Range<u64>,
+        salvage: &dyn Fn(EachRecord<'_>) -> io::Result<Vec<Range<u64>>>,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         lost: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), Error> {
         let failed = |error| self.io(&segment.name, error);
         let mut result = Ok(());
-        let uncovered = salvage(segment, range, &mut |at, record, bytes| {
+        let uncovered = salvage(&mut |at, record, bytes| {
             if result.is_ok() {
                 match segment.is_live(at) {
                     Ok(true) => {}

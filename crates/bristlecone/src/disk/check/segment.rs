@@ -11,10 +11,11 @@ use crate::{
         frame::{Frame, FrameKind, HEAD_BYTES},
         log::Tail,
         refs::RefTableName,
+        salvage::Stretch,
         sealed::Form,
         segment::{COLD, Segment},
         state::ColdSegment,
-        survey::{each_record, salvage},
+        survey::{each_record, salvage_gap},
         view::DiskView,
         walk::{FrameStep, FrameWalk},
     },
@@ -101,7 +102,7 @@ impl SegmentCheck<'_> {
                 FrameStep::Gap { offset, end } => {
                     self.damage(segment, offset, None, "there is no frame here, though one follows");
                     let records = &mut self.found.records;
-                    salvage(segment, offset..end, &mut |_, _, _| *records += 1).map_err(failed)?;
+                    salvage_gap(segment, offset..end, &mut |_, _, _| *records += 1).map_err(failed)?;
                     tail = None;
                 }
                 FrameStep::Frame { offset, frame, head } => {
@@ -154,7 +155,7 @@ impl SegmentCheck<'_> {
         let (mut bad, mut count, mut live) = (Vec::new(), 0, 0);
         let whole = cold_is_whole(segment, self.shared.header.salt, cold).map_err(failed)?;
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
-        let uncovered = salvage(segment, records, &mut |at, _, _| {
+        let uncovered = Stretch::of_records(records).salvage(segment, &mut |at, _, _| {
             count += 1;
             live += u64::from(segment.is_live(at).unwrap_or(false));
         });
@@ -192,7 +193,8 @@ impl SegmentCheck<'_> {
             bad.extend(stopped.map_err(failed)?.map(|at| (at, None, "there is no record here".to_owned())));
         } else {
             let at = frame_at + HEAD_BYTES as u64;
-            for range in salvage(segment, at..at + record_bytes, &mut |_, _, _| count += 1).map_err(failed)? {
+            let stretch = Stretch::of_records(at..at + record_bytes);
+            for range in stretch.salvage(segment, &mut |_, _, _| count += 1).map_err(failed)? {
                 let mut buffer = Vec::new();
                 let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
                 let (oid, reason) = lost_record(bytes);
@@ -226,7 +228,7 @@ impl SegmentCheck<'_> {
                         none => none.insert(self.shared.survey(segment)?),
                     };
                     match self.shared.index_file(segment, form) {
-                        Some(index) => self.shared.agrees(segment, &index, survey)?,
+                        Some(index) => survey.agrees_with(&index, form == Form::Seal),
                         None => false,
                     }
                 }

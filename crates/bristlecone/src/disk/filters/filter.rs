@@ -25,7 +25,7 @@ const COUNT_AT: usize = MEMBERS_AT + 4;
 const BUCKETS_AT: usize = COUNT_AT + 8;
 const CHECK_AT: usize = BUCKETS_AT + 8;
 /// 40 = 8 magic + 4 first segment + 4 members + 8 entries + 8 buckets + 8 check.
-const HEAD_BYTES: usize = CHECK_AT + 8;
+pub(super) const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 40, "the fields of a filter's head add up");
 /// 4 segment number + 4 zero + 8 tie + 8 end.
 const MEMBER_BYTES: usize = 24;
@@ -59,23 +59,28 @@ pub(in crate::disk) struct Filter {
 }
 
 impl Filter {
+    /// Returns how long a filter with this head is that begins at segment `first`; `None` if it is no head of one.
+    pub(super) fn bytes_of(head: &[u8], first: u32) -> Option<u64> {
+        let (members, count) = (word32(head, MEMBERS_AT) as usize, word64(head, COUNT_AT));
+        let right = word64(head, 0) == MAGIC
+            && word32(head, FIRST_AT) == first
+            && (1..=MEMBERS_MAX).contains(&members)
+            && count <= u64::from(u32::MAX)
+            && word64(head, BUCKETS_AT) == buckets_for(count);
+        right.then(|| buckets_at(members, buckets_for(count)) + buckets_for(count) * 8 + count * ENTRY_BYTES)
+    }
+
     /// Looks at the bytes of the filter that begins at segment `first`; `None` if it is damaged or no such filter.
     pub(super) fn read(bytes: IndexBytes, end: u64, first: u32) -> io::Result<Option<Self>> {
         if end < HEAD_BYTES as u64 {
             return Ok(None);
         }
         let head = bytes.get(0, HEAD_BYTES as u64)?.into_owned();
-        let (members, count) = (word32(&head, MEMBERS_AT) as usize, word64(&head, COUNT_AT));
-        let (buckets, check) = (word64(&head, BUCKETS_AT), word64(&head, CHECK_AT));
-        if word64(&head, 0) != MAGIC
-            || word32(&head, FIRST_AT) != first
-            || !(1..=MEMBERS_MAX).contains(&members)
-            || count > u64::from(u32::MAX)
-            || buckets != buckets_for(count)
-            || end != buckets_at(members, buckets) + buckets * 8 + count * ENTRY_BYTES
-        {
+        if Self::bytes_of(&head, first) != Some(end) {
             return Ok(None);
         }
+        let (members, count) = (word32(&head, MEMBERS_AT) as usize, word64(&head, COUNT_AT));
+        let (buckets, check) = (word64(&head, BUCKETS_AT), word64(&head, CHECK_AT));
         let rows = bytes.get(HEAD_BYTES as u64, (members * MEMBER_BYTES) as u64)?.into_owned();
         let seed = seed(&head, &rows);
         let (mut state, mut last) = (Xxh3::with_seed(seed), 0);

@@ -58,7 +58,8 @@ pub(super) fn encode(number: u32, tie: Tie, entries: &[IndexEntry]) -> Vec<u8> {
 pub(super) struct Blocks {
     pub(super) count: u64,
     check: u64,
-    // The first prefix of each block, where they cannot be borrowed.
+    // The first prefix of each block, as they were compared with the check: what a file or a map of one shows later is not. `None` where
+    // the whole index is in memory.
     fences: Option<Vec<u8>>,
 }
 
@@ -95,7 +96,7 @@ impl Blocks {
             return Ok(None);
         }
         let tie = Tie { word: word64(&head, TIE_AT), end: word64(&head, END_AT) };
-        if bytes.map_or_owned().is_none() {
+        if !matches!(bytes, IndexBytes::Owned(_)) {
             blocks.fences = Some(fences.into_owned());
         }
         Ok(Some((blocks, tie)))

@@ -74,6 +74,25 @@ fn many_segments_are_read_with_few_maps_and_files() {
     }
 }
 
+/// Where there may be no maps and files, what lookups search is read whole; nobody reads a terabyte.
+#[needs(linux)]
+#[test]
+fn a_long_file_in_the_place_of_a_filter_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { handles: Handles::new(0, 0), ..small() };
+    let backend = create(dir.path(), options.clone());
+    fill(&backend, 0..400);
+    assert!(backend.shared.table().numbers().len() > 17, "a run and more");
+    drop(backend);
+    for first in [0, 16] {
+        let path = dir.path().join(SEGMENTS).join(format!("{first:08}-16.flt"));
+        std::fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+    }
+    let again = DiskBackend::open(storage(dir.path()), None, options, true).unwrap();
+    assert_there(&again, 0..400, 300);
+    assert!(again.read(&oid(1000).into()).unwrap().is_none());
+}
+
 #[test]
 fn what_is_read_without_a_map_is_checked_and_told() {
     let dir = tempfile::tempdir().unwrap();

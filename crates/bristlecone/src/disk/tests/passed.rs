@@ -1,7 +1,7 @@
 //! A thread that looks at the end of the log while another goes on behind a collection.
 
 use super::*;
-use crate::backend::{Roots, SweepLimits};
+use crate::backend::{Roots, Snapshot, SweepLimits};
 
 #[test]
 fn a_sync_of_a_segment_that_was_removed_meanwhile_goes_on_at_the_end() {
@@ -22,4 +22,84 @@ fn a_sync_of_a_segment_that_was_removed_meanwhile_goes_on_at_the_end() {
     one.shared.sync_to(one.shared.published.end()).unwrap();
     assert!(one.shared.sync.durable_end() >= one.shared.published.end());
     commit(&one, 3, Durability::Synced).unwrap();
+}
+
+/// A store with ten objects in one cold segment, and a snapshot of another process that the next collection does not wait for.
+fn passed(dir: &Path, options: DiskOptions) -> (DiskBackend, DiskBackend, Arc<dyn Snapshot>) {
+    let one = create(dir, small());
+    (0..10).for_each(|number| set(&one, &format!("refs/{number}"), number));
+    sweep(&one);
+    let other = open(dir, options);
+    // As where it could not be said who reads.
+    let notes = std::fs::read_dir(dir.join(readers::READERS)).unwrap();
+    notes.for_each(|note| std::fs::remove_file(note.unwrap().path()).unwrap());
+    let snapshot = other.snapshot(&[]);
+    (one, other, snapshot)
+}
+
+fn set(backend: &DiskBackend, name: &str, number: u64) {
+    backend.append(batch(number..number + 1, 300), &[to(name, number, Expected::Any)], Durability::None).unwrap();
+}
+
+fn sweep(backend: &DiskBackend) {
+    backend.sweep(&Roots::new(&[], &|_, _, _| Ok(())), &SweepLimits::default().slack(0)).unwrap();
+}
+
+/// Drops refs, and collects until what they led to is gone.
+fn drop_refs(backend: &DiskBackend, numbers: std::ops::Range<u64>) {
+    let removed = |number| RefMove { name: format!("refs/{number}"), expected: Expected::Any, to: None };
+    let moves: Vec<RefMove> = numbers.map(removed).collect();
+    backend.append(Batch::new(), &moves, Durability::None).unwrap();
+    sweep(backend);
+    set(backend, "refs/20", 20);
+    sweep(backend);
+}
+
+fn expect_expired(snapshot: &Arc<dyn Snapshot>, number: u64) {
+    let found = snapshot.read(&oid(number).into()).map(|found| found.map(|found| found.body().len()));
+    assert!(matches!(found, Err(Error::Expired { .. })), "{number}: {found:?}");
+}
+
+#[test]
+fn a_reader_is_told_that_it_was_passed_while_another_thread_goes_on_behind_the_collection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other, snapshot) = passed(dir.path(), small());
+    drop_refs(&one, 0..9);
+    let table = other.shared.table();
+    let going_on = lock(&other.shared.log);
+    assert!(other.shared.view(&table).is_passed());
+    drop(going_on);
+    assert_eq!(other.shared.tables.epoch(), table.state.epoch, "it was not met yet");
+    expect_expired(&snapshot, 9);
+}
+
+#[test]
+fn a_reader_is_told_that_it_was_passed_where_an_empty_file_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other, snapshot) = passed(dir.path(), small());
+    let moves = (0..10).map(|number| RefMove { name: format!("refs/{number}"), expected: Expected::Any, to: None });
+    one.append(Batch::new(), &moves.collect::<Vec<_>>(), Durability::None).unwrap();
+    sweep(&one);
+    set(&one, "refs/20", 20);
+    let removed = RefMove { name: "refs/20".to_owned(), expected: Expected::Any, to: None };
+    one.append(Batch::new(), &[removed], Durability::Synced).unwrap();
+    sweep(&one);
+    // As a collection leaves the one with the highest number, so that none is used twice.
+    let cold = segment_file(dir.path(), segment::COLD + 1);
+    assert!(!cold.exists());
+    std::fs::write(cold, []).unwrap();
+    expect_expired(&snapshot, 9);
+    drop(other);
+}
+
+#[test]
+fn a_reader_is_told_that_it_was_passed_where_it_opens_a_file_for_each_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { handles: Handles::new(0, 0), ..small().maps(false).cache_bytes(0) };
+    let (one, _other, snapshot) = passed(dir.path(), options);
+    let at = snapshot.read(&oid(9).into()).unwrap().unwrap().location();
+    drop_refs(&one, 0..9);
+    let found = snapshot.read(&ObjRef::new(oid(9), at));
+    assert!(matches!(found, Err(Error::Expired { .. })), "{found:?}");
+    expect_expired(&snapshot, 8);
 }

@@ -2,6 +2,7 @@
 //! forgot is verified again.
 
 use super::*;
+use crate::backend::{Roots, SweepLimits};
 
 const MB: usize = 1 << 20;
 const OBJECTS: u64 = 48;
@@ -52,6 +53,25 @@ fn memory_for_bits_is_taken_where_records_are_read_and_kept_to_the_budget() {
         backend.shared.view(&backend.shared.table()).peek(last.oid.as_bytes(), last.at).is_some(),
         "what was read last is remembered"
     );
+}
+
+#[test]
+fn what_only_a_snapshot_reads_is_within_the_budget_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = fill(dir.path());
+    let backend = open(dir.path(), options());
+    let snapshot = backend.snapshot(&[]);
+    backend.sweep(&Roots::new(&[], &|_, _, _| Ok(())), &SweepLimits::default()).unwrap();
+    let append = |number| backend.append(batch(number..number + 1, MB), &[], Durability::None).unwrap();
+    let later: Vec<ObjRef> = (100..105).map(|number| ObjRef::new(oid(number), append(number))).collect();
+    assert!(backend.read(&places[0]).unwrap().is_none(), "it is dropped");
+    places.iter().for_each(|at| assert!(snapshot.read(at).unwrap().is_some()));
+    assert!(backend.shared.bits.bytes() > options().cache_bytes / 2);
+    later.iter().for_each(|at| read(&backend, at));
+    for at in &later {
+        let segment = backend.shared.current_segment((at.at.0 >> 32) as u32).unwrap().unwrap();
+        assert!(segment.verified.has(at.at.0 as u32 as usize), "{at:?} is remembered");
+    }
 }
 
 #[test]
