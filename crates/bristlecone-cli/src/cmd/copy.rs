@@ -1,10 +1,6 @@
 //! `cone copy`: all that refs lead to, from one store into another.
 
-use std::{
-    ffi::OsString,
-    path::{Path as FilePath, PathBuf},
-    time::Instant,
-};
+use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use bristlecone_any::{
     AnyFormat, Place, STORE_DIR,

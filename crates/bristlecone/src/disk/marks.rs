@@ -5,7 +5,7 @@
 //! which the first of these may be gone. A segment is opened anew by the state that names other marks for it: what remembers
 //! which of its records were found right, begins empty then, and only live ones are ever noted there.
 
-use std::{io, sync::Arc};
+use std::{borrow::Cow, io, sync::Arc};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
@@ -128,12 +128,32 @@ impl LiveMarks {
             return Ok(at < self.end);
         }
         // Who is told that a record is dead takes the object for absent.
-        let from = HEAD_BYTES as u64 + byte / PART_BYTES * PART_BYTES;
-        let part = self.bytes.get(from, PART_BYTES.min(self.end - from))?;
-        if self.parts.get((byte / PART_BYTES) as usize) != Some(&xxh3_64(&part)) {
+        let part = self.part(byte / PART_BYTES)?;
+        Ok(part[(byte % PART_BYTES) as usize] & bit != 0)
+    }
+
+    /// As [`LiveMarks::has`], for one offset after another: `checked` is the part that was looked at last.
+    pub(super) fn has_next(&self, offset: u64, checked: &mut Option<u64>) -> io::Result<bool> {
+        let (byte, bit) = bit_of(offset);
+        let at = HEAD_BYTES as u64 + byte;
+        if at >= self.end {
+            return Ok(false);
+        }
+        if *checked != Some(byte / PART_BYTES) {
+            self.part(byte / PART_BYTES)?;
+            *checked = Some(byte / PART_BYTES);
+        }
+        Ok(self.bytes.get(at, 1)?[0] & bit != 0)
+    }
+
+    /// Returns a part of the bits, which must be what it was when all were compared.
+    fn part(&self, part: u64) -> io::Result<Cow<'_, [u8]>> {
+        let from = HEAD_BYTES as u64 + part * PART_BYTES;
+        let bits = self.bytes.get(from, PART_BYTES.min(self.end - from))?;
+        if self.parts.get(part as usize) != Some(&xxh3_64(&bits)) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the marks of what is live are damaged"));
         }
-        Ok(part[(byte % PART_BYTES) as usize] & bit != 0)
+        Ok(bits)
     }
 
     /// Returns the bytes of memory that the marks take, maps left out.

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// How many bytes are read, at most, for each byte that records are salvaged from: bytes that look like headers may lie
-/// within each other, each with a length to the end.
+/// within each other, each with a length to the end. Once to mend headers, and once to try every place.
 const SALVAGE_FACTOR: u64 = 8;
 /// The bits of a header before the id: those of the length are among them.
 const HEADER_BITS: usize = 128;
@@ -44,7 +44,8 @@ impl Stretch<'_> {
     pub(super) fn salvage(&self, segment: &Segment, each: EachRecord<'_>) -> io::Result<Vec<Range<u64>>> {
         let Range { start, end } = self.range;
         let reader = Reader { segment, end, buffer: Vec::new(), from: 0 };
-        let mut salvage = Salvage { reader, is_end: self.is_end, rest: start, uncovered: Vec::new() };
+        let budget = (end - start) * SALVAGE_FACTOR + CHUNK_BYTES;
+        let mut salvage = Salvage { reader, is_end: self.is_end, rest: start, uncovered: Vec::new(), budget };
         let behind = match self.first {
             Some(first) => salvage.follow(first.min(end), each)?,
             None => start,
@@ -63,6 +64,8 @@ struct Salvage<'s> {
     // Behind the last record.
     rest: u64,
     uncovered: Vec<Range<u64>>,
+    // How many bytes may still be read to mend headers.
+    budget: u64,
 }
 
 impl Salvage<'_> {
@@ -137,9 +140,10 @@ impl Salvage<'_> {
                 continue;
             }
             let next = next.min(end);
-            if self.reader.plausible(next)?.is_none() && !(self.is_end)(&(next..end))? {
+            if self.reader.plausible(next)?.is_none() && !(self.is_end)(&(next..end))? || length > self.budget {
                 continue;
             }
+            self.budget -= length;
             let mut whole = self.reader.bytes(at, length)?.to_vec();
             whole[bit / 8] ^= 1 << (bit % 8);
             if Record::parse(&whole).is_ok_and(|record| record.verify(&whole).is_ok()) {

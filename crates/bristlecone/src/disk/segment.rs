@@ -196,6 +196,11 @@ impl Segment {
         self.live.as_ref().map_or(Ok(true), |live| live.has(offset))
     }
 
+    /// As [`Segment::is_live`], for one record after another; see [`LiveMarks::has_next`](super::marks::LiveMarks::has_next).
+    pub(super) fn is_next_live(&self, offset: u64, checked: &mut Option<u64>) -> io::Result<bool> {
+        self.live.as_ref().map_or(Ok(true), |live| live.has_next(offset, checked))
+    }
+
     /// Returns bytes of the file, which must lie within its length.
     pub(super) fn bytes_at(&self, offset: u64, bytes: u64) -> io::Result<Cow<'_, [u8]>> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes).ok_or(io::ErrorKind::UnexpectedEof)?;

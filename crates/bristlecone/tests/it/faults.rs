@@ -112,10 +112,11 @@ pub(crate) fn new_disk(reads: bool) -> SimStorage {
 }
 
 /// Lets calls of the workloads fail in every one of these ways: of an engine without maps and threads, and a
-/// smaller share of those that engines with maps, and with threads too, make. With `BRISTLECONE_THOROUGH` every call of the
-/// first fails.
+/// smaller share of those that engines with maps, and with threads too, make; the more ways, the fewer calls. With
+/// `BRISTLECONE_THOROUGH` every call of the first fails.
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
-    let engines = [(tiny(), step(12, 1)), (tiny_with_maps(), step(40, 3)), (tiny_as_shipped(), step(50, 4))];
+    let of = |short, long| step(short * faults.len().max(2) as u64 / 2, long);
+    let engines = [(tiny(), of(12, 1)), (tiny_with_maps(), of(40, 3)), (tiny_as_shipped(), of(50, 4))];
     for (options, step) in engines {
         fail_every(step, &DiskEngine::new(options), faults, reads);
     }

@@ -250,7 +250,7 @@ impl Rewrite<'_, '_> {
             view.corrupt(&segment.name, at, reason)
         };
         self.moved.begin(cold.number);
-        let (mut at, mut copied) = (COLD_HEAD_BYTES, 0);
+        let (mut at, mut copied, mut checked) = (COLD_HEAD_BYTES, 0, None);
         while at < segment.bytes {
             if segment.bytes - at < RECORD_HEADER_BYTES as u64 {
                 return Err(damaged(at));
@@ -258,7 +258,7 @@ impl Rewrite<'_, '_> {
             let header = segment.bytes_at(at, RECORD_HEADER_BYTES as u64).map_err(failed)?;
             let span = RecordHeader::first(&header).map(|header| header.bytes());
             let span = span.filter(|&span| span <= segment.bytes - at).ok_or_else(|| damaged(at))?;
-            if segment.is_live(at).map_err(failed)? {
+            if segment.is_next_live(at, &mut checked).map_err(failed)? {
                 let bytes = segment.bytes_at(at, span).map_err(failed)?;
                 let record = Record::parse(&bytes).ok().filter(|record| record.verify(&bytes).is_ok());
                 let record = record.filter(|record| record.bytes() == span).ok_or_else(|| damaged(at))?;
