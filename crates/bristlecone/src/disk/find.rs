@@ -284,8 +284,11 @@ impl<'a> DiskView<'a> {
         search.misled = false;
         let known = ids.surveyed.get();
         let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
-        if self.search_index(segment, index, search) && known.is_some() && search.object.is_none() {
-            return Err(self.index_changes(segment));
+        if let Some(fault) = self.search_index(segment, index, search)
+            && known.is_some()
+            && search.object.is_none()
+        {
+            return Err(self.index_fails(segment, ids.bound, fault));
         }
         if search.object.is_some() || known.is_none() && ids.bound && !search.misled {
             return Ok(());
@@ -314,16 +317,21 @@ impl<'a> DiskView<'a> {
                 search.bad.get_or_insert((at, "the index says that the object is here, and it is not".to_owned()));
             }
             Ok(None) if ids.bound && surveyed.instead.is_none() => {}
-            Ok(None) | Err(IndexFault::Damaged) => search.weigh(segment, &surveyed.lost),
+            Ok(None) | Err(_) => search.weigh(segment, &surveyed.lost),
         }
         Ok(())
     }
 
-    /// Asks one index of a sealed segment, and returns whether it is damaged, or cannot be read; then it leads astray.
-    fn search_index(&self, segment: &Segment, index: &SealedIndex, search: &mut IdSearch<'a, '_>) -> bool {
-        let damaged = index.find(search.oid.prefix(), |offset| search.accepts(segment, offset)).is_err();
-        search.misled |= damaged;
-        damaged
+    /// Asks one index of a sealed segment, and returns what is wrong with it, if something is; then it leads astray.
+    fn search_index(
+        &self,
+        segment: &Segment,
+        index: &SealedIndex,
+        search: &mut IdSearch<'a, '_>,
+    ) -> Option<IndexFault> {
+        let fault = index.find(search.oid.prefix(), |offset| search.accepts(segment, offset)).err();
+        search.misled |= fault.is_some();
+        fault
     }
 
     /// Returns what is known of the ids in a sealed segment: from a file beside it, else from the segment, and then
@@ -397,14 +405,19 @@ impl<'a> DiskView<'a> {
             let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
             match question(index) {
                 Ok(answer) => return Ok(answer),
-                Err(IndexFault::Damaged) if known.is_none() => known = Some(self.compare(segment, ids)?),
-                Err(IndexFault::Damaged) => return Err(self.index_changes(segment)),
+                Err(_) if known.is_none() => known = Some(self.compare(segment, ids)?),
+                Err(fault) => return Err(self.index_fails(segment, ids.bound, fault)),
             }
         }
     }
 
-    fn index_changes(&self, segment: &Segment) -> Error {
-        self.corrupt(&segment.name, 0, "the segment's index was right before and is damaged now")
+    /// Returns the error for an index that was compared with its segment before.
+    fn index_fails(&self, segment: &Segment, bound: bool, fault: IndexFault) -> Error {
+        let name = if bound { Form::Seal } else { Form::Head }.name(segment.number);
+        match fault {
+            IndexFault::Io(error) => self.io(&name, error),
+            IndexFault::Damaged => self.corrupt(&name, 0, "the segment's index was right before and is damaged now"),
+        }
     }
 
     /// Sees to it that a sealed segment has an index that is bound to it, as far as possible; `written`: its records, where this

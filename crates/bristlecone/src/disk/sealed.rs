@@ -85,13 +85,14 @@ pub(super) struct Tie {
 /// Why an index gives no answer.
 #[derive(Debug)]
 pub(super) enum IndexFault {
-    /// A part of it is not what was written, or cannot be read: whatever is wrong with the file, there is the segment.
+    Io(io::Error),
+    /// A part of it is not what was written.
     Damaged,
 }
 
 impl From<io::Error> for IndexFault {
-    fn from(_: io::Error) -> Self {
-        Self::Damaged
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 

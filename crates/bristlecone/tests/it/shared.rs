@@ -179,7 +179,8 @@ fn a_fault_in_any_part_leaves_the_edits() {
     drop((tree, main, repo));
     disk.number_reads();
     let (mut failed, mut root) = (0, None);
-    for call in (1..).step_by(7) {
+    // Where an index cannot be read, its segment is gone over instead, so that few calls are missed.
+    for call in (1..).step_by(2) {
         let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
         let repo = Repo::with_backend(Native::new(), Arc::new(backend));
         repo.set_threads(2);
