@@ -120,6 +120,8 @@ pub(super) enum Command {
     Load { entries: u64 },
     /// Do a round.
     Do(Round),
+    /// Compare every entry with what it should be.
+    Compare,
     /// Compare every entry and the root with what they should be, and end.
     Finish,
 }

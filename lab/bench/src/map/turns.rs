@@ -57,21 +57,31 @@ impl Turns {
         // The first round is not counted: caches fill.
         let rounds = if plan.quick || operation.is_fresh() { 0..plan.rounds } else { 0..plan.rounds + 1 };
         let warm = rounds.len() - plan.rounds;
-        let mut syncs = Vec::new();
+        let (mut syncs, mut wrong) = (Vec::new(), vec![None; self.engines.len()]);
         for number in rounds {
             let seed = number as u64 + 1;
             let round = Round { operation, entries: self.entries, transactions, seed };
             for turn in 0..self.engines.len() {
                 let index = (turn + number) % self.engines.len();
                 let answer = self.engines[index].ask(&Command::Do(round))?;
-                let run =
-                    Run { ops: count, seconds: answer.seconds, wrong: answer.wrong, threads: 1, ..Run::default() };
+                // Whatever is wrong in a round that is not counted is wrong in the row.
+                wrong[index] = wrong[index].take().or(answer.wrong);
+                let run = Run { ops: count, seconds: answer.seconds, threads: 1, ..Run::default() };
                 if number >= warm {
                     runs[index].push(run);
                 }
             }
             if self.synced {
                 syncs.push(sync_now(&self.dir)?);
+            }
+        }
+        for (index, engine) in self.engines.iter_mut().enumerate() {
+            // What was set is compared before another row renews the map; fresh maps were compared in each round.
+            let compares = operation.writes() && !operation.is_fresh();
+            let answer = if compares { engine.ask(&Command::Compare)? } else { Answer::default() };
+            let wrong = wrong[index].take().or(answer.wrong);
+            if let Some(run) = runs[index].last_mut() {
+                run.wrong = wrong;
             }
         }
         if operation.is_fresh() {
