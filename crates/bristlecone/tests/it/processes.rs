@@ -370,7 +370,7 @@ fn killed_collectors_lose_nothing_and_readers_see_whole_commits() {
     let swept = || lines.lock().unwrap().iter().filter(|line| line.starts_with("SWEPT ")).count();
     let plans = [(1, 1, 60), (2, 2, 60), (3, 2, 50), (2, 4, 30)];
     // On a busy machine few come to their end before they are killed.
-    for (round, (writers, readers, kills)) in plans.into_iter().cycle().take(40).enumerate() {
+    for (round, (writers, readers, kills)) in plans.into_iter().cycle().take(80).enumerate() {
         if round >= plans.len() && swept() > 20 {
             break;
         }
