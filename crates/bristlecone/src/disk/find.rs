@@ -85,9 +85,8 @@ impl<'s, 'o> IdSearch<'s, 'o> {
     }
 
     fn missing(&mut self, numbers: RangeInclusive<u32>) {
-        if self.shared.is_passed() {
-            let file = self.shared.storage.describe(&segment_name(*numbers.start()));
-            self.failed.get_or_insert(Error::Expired { file });
+        if let Some(expired) = self.shared.expired(&segment_name(*numbers.start())) {
+            self.failed.get_or_insert(expired);
             return;
         }
         let reason = format!(

@@ -292,8 +292,8 @@ impl DiskState {
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
             Ok(Some(mut segment)) => {
                 let emptied = table.state.cold(number).is_some_and(|cold| segment.bytes < cold.bytes);
-                if emptied && self.view(table).is_passed() {
-                    return Err(Error::Expired { file: self.storage.describe(&segment.name) });
+                if emptied && let Some(expired) = self.view(table).expired(&segment.name) {
+                    return Err(expired);
                 }
                 self.mark_segment(table, &mut segment)?;
                 if number >= COLD || number < (self.published.end() >> 32) as u32 {

@@ -1,11 +1,7 @@
 //! The work of the two threads beside appends: syncs for grouped commits, files for the next segment, indexes of sealed
 //! ones, and memory that maps take.
 
-use std::{
-    sync::{Arc, atomic::Ordering::*},
-    thread,
-    time::Duration,
-};
+use std::{sync::atomic::Ordering::*, thread, time::Duration};
 
 use super::{
     DiskOptions,
@@ -14,7 +10,7 @@ use super::{
     memory::MAP_BYTES_MIN,
     segment::COLD,
     spare::{Zeroes, make_spare, segment_size},
-    table::SegmentTable,
+    table::numbers_of,
 };
 use crate::sync::{lock, read_lock};
 
@@ -99,8 +95,8 @@ impl DiskState {
         }
     }
 
-    /// Releases pages of sealed segments of all tables that are read by, one segment after the other from `hand` on, while more memory shows
-    /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
+    /// Releases pages of sealed segments of all tables that are read by, one segment after the other from `hand` on, while
+    /// more memory shows files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, budget: u64, mut hand: u32) -> u32 {
         let (tables, tail) = (self.tables.all(), (self.published.end() >> 32) as u32);
         let mut sealed = numbers_of(&tables);
@@ -166,14 +162,6 @@ impl DiskState {
         }
         background.spare_asked.store(false, SeqCst);
     }
-}
-
-/// Returns the numbers of the segments that some tables have, ascending.
-pub(super) fn numbers_of(tables: &[Arc<SegmentTable>]) -> Vec<u32> {
-    let mut numbers: Vec<u32> = tables.iter().flat_map(|table| table.all_numbers()).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
 }
 
 /// Returns how much memory of this process shows files, where the system tells.

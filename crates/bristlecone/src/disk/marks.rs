@@ -188,10 +188,8 @@ impl DiskState {
             }
             Ok(None) => Err(self.corrupt(&name, 0, "the marks of what is live are damaged")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.view(table).is_passed() {
-                    return Err(Error::Expired { file: self.storage.describe(&name) });
-                }
-                Err(self.corrupt(&name, 0, "the marks of what is live are missing"))
+                let expired = self.view(table).expired(&name);
+                Err(expired.unwrap_or_else(|| self.corrupt(&name, 0, "the marks of what is live are missing")))
             }
             Err(error) => Err(self.io(&name, error)),
         }

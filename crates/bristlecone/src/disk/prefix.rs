@@ -22,7 +22,7 @@ impl DiskView<'_> {
         let cold = self.table.state.cold.iter().map(|cold| cold.number);
         for number in sealed.chain(cold) {
             let found = self.segment(number).and_then(|segment| {
-                let Some(segment) = segment else { return self.refuse_passed(number).map(|()| None) };
+                let Some(segment) = segment else { return self.expired(&segment_name(number)).map_or(Ok(None), Err) };
                 Ok(Some((segment, self.sealed_between(segment, &prefix.first_words())?)))
             });
             let (segment, found) = match found {
@@ -33,14 +33,6 @@ impl DiskView<'_> {
             for (oid, offset) in found {
                 self.if_it_begins_so(segment, oid, offset, prefix, each)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Fails if a segment that is missing was removed by a collection that this table is not of.
-    fn refuse_passed(&self, number: u32) -> Result<(), Error> {
-        if self.is_passed() {
-            return Err(Error::Expired { file: self.storage.describe(&segment_name(number)) });
         }
         Ok(())
     }
@@ -78,7 +70,7 @@ impl DiskView<'_> {
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let Some(segment) = self.segment(number)? else {
             drop(index);
-            return self.refuse_passed(number).map(|()| number);
+            return self.expired(&segment_name(number)).map_or(Ok(number), Err);
         };
         if index.segment != number {
             index.reset(number, segment.frames_at());

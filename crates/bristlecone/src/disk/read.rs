@@ -9,9 +9,10 @@ use std::{io, sync::Arc};
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
-    maintenance::numbers_of,
+    files::segment_name,
     marks::marks_name,
     segment::Segment,
+    table::numbers_of,
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -250,10 +251,8 @@ impl<'a> DiskView<'a> {
 
     /// Returns the error that says that the segment that an object was in is missing.
     fn missing_object(&self, oid: &Oid, at: Location) -> Error {
-        if self.is_passed() {
-            return Error::Expired { file: self.storage.describe(&super::files::segment_name((at.0 >> 32) as u32)) };
-        }
-        self.damaged(oid, at, "the segment is missing".to_owned())
+        let expired = self.expired(&segment_name((at.0 >> 32) as u32));
+        expired.unwrap_or_else(|| self.damaged(oid, at, "the segment is missing".to_owned()))
     }
 
     /// Returns the error that says that an object was at a location, or may have been, and is damaged.

@@ -125,14 +125,11 @@ impl Salvage<'_> {
 
     /// Returns where the record at an offset ends if one flipped bit of its header says something else.
     fn behind_mended(&mut self, at: u64) -> io::Result<Option<u64>> {
-        let end = self.reader.end;
-        let Some(found) = RecordHeader::first(self.reader.bytes(at, RECORD_HEADER_BYTES as u64)?).map(|it| it.bytes())
-        else {
-            return Ok(None);
-        };
+        let (end, mapped) = (self.reader.end, self.reader.segment.mapped().is_some());
+        let header = self.reader.bytes(at, RECORD_HEADER_BYTES as u64)?.to_vec();
+        let Some(found) = RecordHeader::first(&header).map(RecordHeader::bytes) else { return Ok(None) };
         for bit in 0..HEADER_BITS {
-            let mut header = [0; RECORD_HEADER_BYTES];
-            header.copy_from_slice(self.reader.bytes(at, RECORD_HEADER_BYTES as u64)?);
+            let mut header = header.clone();
             header[bit / 8] ^= 1 << (bit % 8);
             let Some(mended) = RecordHeader::first(&header) else { continue };
             let (length, next) = (mended.bytes(), at + mended.bytes().next_multiple_of(8));
@@ -140,10 +137,16 @@ impl Salvage<'_> {
                 continue;
             }
             let next = next.min(end);
-            if self.reader.plausible(next)?.is_none() && !(self.is_end)(&(next..end))? || length > self.budget {
+            // Without a map a look at the next record reads as much as the reader takes at a time.
+            let cost = length + if mapped { 0 } else { CHUNK_BYTES.min(end - next) };
+            if cost > self.budget {
                 continue;
             }
-            self.budget -= length;
+            if self.reader.plausible(next)?.is_none() && !(self.is_end)(&(next..end))? {
+                self.budget -= cost - length;
+                continue;
+            }
+            self.budget -= cost;
             let mut whole = self.reader.bytes(at, length)?.to_vec();
             whole[bit / 8] ^= 1 << (bit % 8);
             if Record::parse(&whole).is_ok_and(|record| record.verify(&whole).is_ok()) {

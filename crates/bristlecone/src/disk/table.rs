@@ -148,6 +148,14 @@ impl fmt::Debug for SegmentTable {
     }
 }
 
+/// Returns the numbers of the segments that some tables have, ascending.
+pub(super) fn numbers_of(tables: &[Arc<SegmentTable>]) -> Vec<u32> {
+    let mut numbers: Vec<u32> = tables.iter().flat_map(|table| table.all_numbers()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

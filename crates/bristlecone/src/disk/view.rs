@@ -62,10 +62,15 @@ impl<'a> DiskView<'a> {
 
     /// Wraps a failure at a file of the store: what cannot be read may have been removed since, where it is not held open.
     pub(super) fn io(&self, name: &str, error: io::Error) -> Error {
-        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) && self.is_passed() {
-            return Error::Expired { file: self.storage.describe(name) };
-        }
-        self.state.io(name, error)
+        let removed = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof);
+        let expired = if removed { self.expired(name) } else { None };
+        expired.unwrap_or_else(|| self.state.io(name, error))
+    }
+
+    /// Returns the error of a reader that misses the file `name` because a collection has passed it, if one has.
+    #[cold]
+    pub(super) fn expired(&self, name: &str) -> Option<Error> {
+        self.is_passed().then(|| Error::Expired { file: self.storage.describe(name) })
     }
 
     /// Returns the object at a place; `None` if it is not there.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bristlecone::{
-    Backend, Damage, Error,
+    Backend, Damage, Error, Object, Oid, OidPrefix,
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::Storage,
 };
@@ -31,6 +31,18 @@ pub(crate) fn tiny_as_shipped() -> DiskOptions {
 /// As [`tiny_as_shipped`], without threads.
 pub(crate) fn tiny_with_maps() -> DiskOptions {
     tiny().maps(true)
+}
+
+/// Returns how many objects a store gives for the first digits of an id.
+pub(crate) fn count_with_digits(backend: &dyn Backend, id: Oid, digits: usize) -> usize {
+    let prefix: OidPrefix = id.to_string()[..digits].parse().unwrap();
+    let mut count = 0;
+    let each = &mut |_, _: &Object<'_>| {
+        count += 1;
+        Ok(())
+    };
+    backend.each_with_prefix(&prefix, each).unwrap();
+    count
 }
 
 pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<Arc<dyn Backend>, Error> {

@@ -4,7 +4,7 @@
 use std::{io::Write as _, os::unix::fs::FileExt as _, process::Command, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix, Roots, SweepLimits,
+    Backend, Batch, Durability, Error, Location, ObjRef, Object, Oid, Roots, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::{RealStorage, Storage},
 };
@@ -12,7 +12,7 @@ use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
 use bristlecone_needs::needs;
 use bristlecone_testkit::sim::SimStorage;
 
-use crate::engine::{format_tag, tiny, tiny_with_maps};
+use crate::engine::{count_with_digits, format_tag, tiny, tiny_with_maps};
 
 /// Bytes of a frame before its records.
 const FRAME_HEAD_BYTES: u64 = 64;
@@ -61,14 +61,7 @@ fn objects_of_the_last_frame_are_found_though_its_head_is_damaged() {
             let first = places[0].0 & 0xffff_ffff;
             disk.flip(&segment(places[0]), first - FRAME_HEAD_BYTES + byte, 8);
             for number in 1..=5 {
-                let prefix: OidPrefix = oid(number).to_string()[..16].parse().unwrap();
-                let mut found = 0;
-                backend
-                    .each_with_prefix(&prefix, &mut |_, _| {
-                        found += 1;
-                        Ok(())
-                    })
-                    .unwrap();
+                let found = count_with_digits(&backend, oid(number), 16);
                 assert_eq!(found, 1, "{what}: object {number} by its first digits");
                 expect_found(&backend, number, &what);
             }
