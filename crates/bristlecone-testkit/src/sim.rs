@@ -14,6 +14,7 @@
 mod disk;
 mod fault;
 mod file;
+mod files;
 mod hook;
 mod maps;
 mod names;
@@ -189,9 +190,8 @@ impl SimStorage {
     #[must_use]
     pub fn files(&self) -> Vec<(String, u64)> {
         let state = self.lock();
-        let names = &state.disk.names().current;
-        let files = names.iter().filter_map(|(name, node)| match node {
-            names::NameNode::File(id) => Some((name.clone(), state.disk.file(*id).len())),
+        let files = state.disk.names().iter().filter_map(|(name, node)| match node {
+            names::NameNode::File(id) => Some((name.to_string(), state.disk.file(*id).len())),
             names::NameNode::Dir => None,
         });
         files.collect()

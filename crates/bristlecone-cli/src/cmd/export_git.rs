@@ -60,7 +60,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
 fn of_export(error: TransferError) -> Failure {
     match error {
         TransferError::Missing(missing) => {
-            let way = "export from a store that has it: retention may have cut it here, as `cone log` says";
+            let way = "`cone check` says what else is missing; export from a store that has it";
             Failure::failed(format!("{missing}; {way}; no ref has moved"))
         }
         error => error.into(),

@@ -1,5 +1,7 @@
 //! `cone retention`: rules are kept, collections follow them, and every command says what is missing.
 
+use std::process::Command;
+
 use crate::harness::Place;
 
 /// A store with 20 commits, and a tag at the sixth.
@@ -81,4 +83,51 @@ fn rules_that_are_none_and_those_that_cut_all_are_refused() {
     assert_eq!(place.json(["gc"])["commits"], 0);
     place.ok(["init", "--backend", "fs", "fs"]);
     place.fails(2, &["keeps all commits"], ["-r", "fs", "retention", "set", "main", "last", "3"]);
+}
+
+/// Exports to `repository`, which `git fsck` is content with, and returns the messages that Git has.
+fn exported(place: &Place, repository: &str) -> Vec<String> {
+    let said = place.ok(["export", "--git", repository]);
+    let git = |arguments: &[&str]| {
+        let run = Command::new("git").arg("-C").arg(place.path(repository)).args(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "git {arguments:?}: {errors}{said}");
+        String::from_utf8(run.stdout).unwrap()
+    };
+    git(&["fsck", "--strict"]);
+    git(&["log", "--format=%s", "main"]).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_history_that_was_cut_is_shallow_in_git() {
+    for format in ["git", "native"] {
+        let place = Place::empty();
+        place.ok(["init", "--format", format]);
+        let commit = |number: usize| {
+            place.ok(["set", "fruit/apple", &number.to_string(), "-m", &format!("number {number}")]);
+        };
+        let numbers = |all: std::ops::RangeInclusive<usize>| -> Vec<String> {
+            all.rev().map(|number| format!("number {number}")).collect()
+        };
+        (1..=10).for_each(commit);
+        assert_eq!(exported(&place, "whole.git"), numbers(1..=10));
+        place.ok(["retention", "set", "*", "last", "4"]);
+        place.ok(["gc"]);
+        assert_eq!(exported(&place, "cut.git"), numbers(7..=10), "{format}");
+        let said = place.run(["export", "--git", "again.git"]).err;
+        assert!(said.contains("the history is cut off at 1 commit,"), "{said}");
+        // What the repository has goes on, also where its parent is gone by now.
+        if format == "git" {
+            commit(11);
+            assert_eq!(exported(&place, "whole.git"), numbers(1..=11));
+            assert_eq!(exported(&place, "cut.git"), numbers(7..=11));
+            (12..=16).for_each(commit);
+            place.ok(["gc"]);
+            let said = place.run(["export", "--git", "whole.git"]);
+            assert_eq!(said.code, 1, "{said:?}");
+            assert!(said.err.contains("left where it is: refs/heads/main"), "{said:?}");
+            place.ok(["export", "--git", "whole.git", "--force"]);
+            assert_eq!(exported(&place, "whole.git"), numbers(13..=16));
+        }
+    }
 }

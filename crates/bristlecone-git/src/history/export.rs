@@ -6,11 +6,7 @@
 //!
 //! **Callers.** [`export`] is public; `pipeline` calls the walk and the writer.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use bristlecone::{
     Backend, Native, Oid, RefTarget,
@@ -27,7 +23,7 @@ use crate::history::{
     ids::Ids,
     objects::StoreObjects,
     patterns::Patterns,
-    pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
+    pipeline::{self, TransferJob, contract::Meters, graph::Ends, tree_walk::TreeWalk, writer::Outcome},
     report::{Counts, MovedRef, Status},
     store::{StoreFormat, shallow},
     table::Scratch,
@@ -88,6 +84,9 @@ pub struct ExportReport {
 ///
 /// Objects come first and are made durable, then refs move. A ref that exists moves only forward, and not while it is
 /// checked out, unless [`ExportOptions::force`] is set; those below `refs/remotes/` always follow.
+///
+/// Where the store's retention has cut the parents of a commit, the commit is shallow in the repository, unless that has
+/// the parents from an earlier export; of a `native` store, Git's ids of what follows are then others.
 ///
 /// Law: what was imported from a repository has the same ids again.
 ///
@@ -151,7 +150,7 @@ fn from_git(
         objects: &objects,
         algorithm: git.algorithm(),
         tips: &wanted.tips,
-        shallow: &wanted.shallow,
+        ends: &wanted.ends,
         existing: &existing,
         commits: Ids::new(width, scratch),
         walker,
@@ -178,7 +177,7 @@ fn from_native_store(
         backend: backend.clone(),
         algorithm,
         tips: &wanted.tips,
-        shallow: &wanted.shallow,
+        ends: &wanted.ends,
         existing: &existing,
         scratch,
     };
@@ -190,7 +189,7 @@ struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
     symbolic: Vec<(String, String)>,
-    shallow: HashSet<Oid>,
+    ends: Ends,
 }
 
 impl Wanted {
@@ -206,7 +205,8 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
             }
         }
-        Ok(Self { tips, symbolic, shallow: shallow(backend)? })
+        let ends = Ends { shallow: shallow(backend)?, absent: backend.absent()?.keys().copied().collect() };
+        Ok(Self { tips, symbolic, ends })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
         known::Known,
         objects::CommitHead,
         patterns::Patterns,
-        pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
+        pipeline::{self, TransferJob, contract::Meters, graph::Ends, tree_walk::TreeWalk, writer::Outcome},
         presence::PresenceIndex,
         report::{Counts, LeftOut, MovedRef, Status},
         repository::Repository,
@@ -161,12 +161,13 @@ fn into_git(
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
     let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
+    let ends = Ends::of_shallow(&from.shallow);
     let walker = |sender, meters| TreeWalk::new(&*from.odb, git.algorithm(), &existing, others, sender, meters, skip);
     let job = TransferJob {
         objects: &*from.odb,
         algorithm: git.algorithm(),
         tips: &tips,
-        shallow: &from.shallow,
+        ends: &ends,
         existing: &existing,
         commits: Ids::new(width, &scratch),
         walker,
@@ -189,7 +190,7 @@ fn into_native(
     let (backend, algorithm) = (repo.backend(), from.algorithm());
     let scratch = Scratch::new(options.scratch.clone());
     let mut known = Known::read(&**backend, &native, algorithm, &scratch)?;
-    let deeper = deepened(from, &**backend)?;
+    let (deeper, ends) = (deepened(from, &**backend)?, Ends::of_shallow(&from.shallow));
     if !deeper.is_empty() {
         // The commits that follow them are others now.
         known = Known::nothing(&native, algorithm, &scratch);
@@ -205,7 +206,7 @@ fn into_native(
             objects: &*from.odb,
             algorithm,
             tips: &wanted.tips,
-            shallow: &from.shallow,
+            ends: &ends,
             existing: &existing,
             commits,
             walker,

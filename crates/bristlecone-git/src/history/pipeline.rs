@@ -7,18 +7,14 @@
 //!
 //! **Callers.** `import` and `export` alone, through [`run`].
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::atomic::Ordering::Relaxed,
-    thread,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 use bristlecone::{Oid, core::git::Algorithm};
 
 use self::{
     channel::{Sender, queue},
     contract::{Existing, HistoryWriter, Meters, Stopped, Walker},
+    graph::Ends,
     reader::ReadThread,
     writer::{Outcome, WriteThread},
 };
@@ -44,7 +40,7 @@ pub(crate) struct TransferJob<'a, O, F> {
     pub(crate) algorithm: Algorithm,
     /// Names and ids of the refs to transfer.
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) shallow: &'a HashSet<Oid>,
+    pub(crate) ends: &'a Ends,
     pub(crate) existing: &'a dyn Existing,
     /// Commits that have numbers already.
     pub(crate) commits: Ids,
@@ -82,7 +78,7 @@ where
                 algorithm,
                 existing: job.existing,
                 tips: job.tips,
-                shallow: job.shallow,
+                ends: job.ends,
                 skip,
                 verify,
                 meters,

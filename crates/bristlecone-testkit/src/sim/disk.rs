@@ -1,11 +1,12 @@
 //! The medium with the cache above it: files by number, names, and what is pending in both.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{io, sync::Arc};
 
 use bristlecone::storage::Stat;
 
 use super::{
     file::{FileState, PendingPart},
+    files::SimFiles,
     names::{NameNode, SimNames, folder},
     policy::{Fate, Policy},
 };
@@ -13,7 +14,7 @@ use super::{
 /// Everything that a fork copies; cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Disk {
-    files: BTreeMap<u64, Arc<FileState>>,
+    files: SimFiles,
     names: Arc<SimNames>,
     file_next: u64,
     seq: u64,
@@ -38,7 +39,7 @@ impl Disk {
     }
 
     pub(super) fn file(&self, id: u64) -> &FileState {
-        &self.files[&id]
+        self.files.get(id).expect("files live as long as the disk")
     }
 
     pub(super) fn find(&self, name: &str) -> io::Result<u64> {
@@ -100,7 +101,7 @@ impl Disk {
             Some(NameNode::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
             None => return Err(io::ErrorKind::NotFound.into()),
         }
-        if self.names.current.keys().any(|inside| folder(inside) == name) {
+        if self.names.below(name).next().is_some() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
         let seq = self.step();
@@ -145,38 +146,41 @@ impl Disk {
     }
 
     pub(super) fn file_mut(&mut self, id: u64) -> &mut FileState {
-        Arc::make_mut(self.files.get_mut(&id).expect("files live as long as the disk"))
+        self.files.file_mut(id)
     }
 
     pub(super) fn forget_cache(&mut self) {
-        for file in self.files.values_mut() {
-            Arc::make_mut(file).forget_cache();
-        }
+        self.files.iter_mut().for_each(FileState::forget_cache);
     }
 
     /// Returns the bytes that all files take, with the holes in them.
     pub(super) fn bytes(&self) -> u64 {
-        let files = self.names.current.values().filter_map(|node| match node {
-            NameNode::File(id) => Some(self.files[id].len()),
+        let files = self.names.iter().filter_map(|(_, node)| match node {
+            NameNode::File(id) => Some(self.file(*id).len()),
             NameNode::Dir => None,
         });
         files.sum()
     }
 
     pub(super) fn pending(&self) -> impl Iterator<Item = u64> {
-        self.files.values().flat_map(|file| file.pending()).chain(self.names.pending())
+        self.files.iter().flat_map(|file| file.pending()).chain(self.names.pending())
     }
 
     /// Returns the disk after a power cut: what `policy` lets survive, all of it durable.
     pub(super) fn after_cut(&self, seed: u64, policy: Policy) -> Self {
         let mut fate = Fate::new(policy, seed, self.pending());
         let names = self.names.survivor(|seq| fate.keeps(seq, PendingPart::Length));
-        let mut files = BTreeMap::new();
-        for node in names.current.values() {
-            if let NameNode::File(id) = node {
-                let contents = self.files[id].survivor(|seq, part| fate.keeps(seq, part));
-                files.insert(*id, Arc::new(FileState::durable(contents, self.files[id].modified())));
-            }
+        let mut files = SimFiles::default();
+        for (_, node) in names.iter() {
+            let NameNode::File(id) = *node else { continue };
+            let file = self.files.get(id).expect("files live as long as the disk");
+            let survivor = if file.is_clean() {
+                file.clone()
+            } else {
+                let contents = file.survivor(|seq, part| fate.keeps(seq, part));
+                Arc::new(FileState::durable(contents, file.modified()))
+            };
+            files.insert(id, survivor);
         }
         Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq, starts: self.starts + 1 }
     }

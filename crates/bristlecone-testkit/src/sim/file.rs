@@ -124,6 +124,11 @@ impl FileState {
         }
     }
 
+    /// Whether the medium holds what readers see.
+    pub(super) fn is_clean(&self) -> bool {
+        self.pending.is_empty() && !self.diverged
+    }
+
     /// Returns the numbers of the pending changes.
     pub(super) fn pending(&self) -> impl Iterator<Item = u64> {
         self.pending.iter().map(|change| change.seq)

@@ -1,6 +1,6 @@
 //! The names of a simulated disk: which folder entries are durable, and what happened to them since.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 /// What a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,11 +9,13 @@ pub(super) enum NameNode {
     File(u64),
 }
 
+type Names = BTreeMap<Arc<str>, NameNode>;
+
 /// All names by their path; the folder of the disk itself has none.
 #[derive(Clone, Default)]
 pub(super) struct SimNames {
-    pub(super) current: BTreeMap<String, NameNode>,
-    durable: BTreeMap<String, NameNode>,
+    current: Arc<Names>,
+    durable: Arc<Names>,
     pending: Vec<NameChange>,
 }
 
@@ -23,8 +25,8 @@ struct NameChange {
     seq: u64,
     node: NameNode,
     // Removed from here, added there; a rename does both at once.
-    from: Option<String>,
-    to: Option<String>,
+    from: Option<Arc<str>>,
+    to: Option<Arc<str>>,
 }
 
 /// Returns the folder that a name is in.
@@ -37,21 +39,33 @@ impl SimNames {
         self.current.get(name).copied()
     }
 
+    /// Returns all names with what they lead to, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &NameNode)> {
+        self.current.iter()
+    }
+
+    /// Returns the names in a folder and in the folders in it, in order.
+    pub(super) fn below(&self, dir: &str) -> impl Iterator<Item = &str> {
+        let inside = if dir.is_empty() { String::new() } else { format!("{dir}/") };
+        let names = self.current.range::<str, _>((Bound::Included(&*inside), Bound::Unbounded));
+        names.map(|(name, _)| &**name).take_while(move |name| name.starts_with(&*inside))
+    }
+
     /// Whether `name` is a folder.
     pub(super) fn is_dir(&self, name: &str) -> bool {
         name.is_empty() || self.get(name) == Some(NameNode::Dir)
     }
 
     pub(super) fn create(&mut self, name: &str, node: NameNode, seq: u64) {
-        self.change(NameChange { seq, node, from: None, to: Some(name.to_owned()) });
+        self.change(NameChange { seq, node, from: None, to: Some(name.into()) });
     }
 
     pub(super) fn remove(&mut self, name: &str, node: NameNode, seq: u64) {
-        self.change(NameChange { seq, node, from: Some(name.to_owned()), to: None });
+        self.change(NameChange { seq, node, from: Some(name.into()), to: None });
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str, node: NameNode, seq: u64) {
-        self.change(NameChange { seq, node, from: Some(from.to_owned()), to: Some(to.to_owned()) });
+        self.change(NameChange { seq, node, from: Some(from.into()), to: Some(to.into()) });
     }
 
     /// Gives each of two files the name of the other. A power cut may leave either name as it was: a caller that needs both
@@ -62,18 +76,18 @@ impl SimNames {
         (other, second): (&str, NameNode),
         seqs: [u64; 2],
     ) {
-        self.change(NameChange { seq: seqs[0], node: second, from: None, to: Some(one.to_owned()) });
-        self.change(NameChange { seq: seqs[1], node: first, from: None, to: Some(other.to_owned()) });
+        self.change(NameChange { seq: seqs[0], node: second, from: None, to: Some(one.into()) });
+        self.change(NameChange { seq: seqs[1], node: first, from: None, to: Some(other.into()) });
     }
 
     fn change(&mut self, change: NameChange) {
-        change.apply(&mut self.current);
+        change.apply(Arc::make_mut(&mut self.current));
         self.pending.push(change);
     }
 
     /// Makes the names in one folder durable.
     pub(super) fn sync(&mut self, dir: &str) {
-        let (durable, pending) = (&mut self.durable, &mut self.pending);
+        let (durable, pending) = (Arc::make_mut(&mut self.durable), &mut self.pending);
         pending.retain(|change| {
             let done = change.touches(dir);
             if done {
@@ -93,24 +107,27 @@ impl SimNames {
         let mut names = self.durable.clone();
         for change in &self.pending {
             if kept(change.seq) {
-                change.apply(&mut names);
+                change.apply(Arc::make_mut(&mut names));
             }
         }
-        // What was in a folder that is gone is out of reach.
-        let dirs: Vec<String> =
-            names.iter().filter(|(_, node)| **node == NameNode::Dir).map(|(name, _)| name.clone()).collect();
-        let reachable = |mut name: &str| {
-            loop {
-                name = folder(name);
-                if name.is_empty() {
-                    return true;
-                }
-                if !dirs.iter().any(|dir| dir == name) {
-                    return false;
-                }
+        // What was in a folder that is gone is out of reach. A folder comes before what is in it.
+        let (mut gone, mut last) = (Vec::<Arc<str>>::new(), ("", true));
+        for name in names.keys() {
+            let dir = folder(name);
+            if last.0 != dir {
+                last = (
+                    dir,
+                    dir.is_empty()
+                        || (names.get(dir) == Some(&NameNode::Dir) && !gone.iter().any(|gone| **gone == *dir)),
+                );
             }
-        };
-        names.retain(|name, _| reachable(name));
+            if !last.1 {
+                gone.push(name.clone());
+            }
+        }
+        for name in gone {
+            Arc::make_mut(&mut names).remove(&name);
+        }
         Self { current: names.clone(), durable: names, pending: Vec::new() }
     }
 }
@@ -120,7 +137,7 @@ impl NameChange {
         [&self.from, &self.to].into_iter().flatten().any(|name| folder(name) == dir)
     }
 
-    fn apply(&self, names: &mut BTreeMap<String, NameNode>) {
+    fn apply(&self, names: &mut Names) {
         if let Some(from) = &self.from
             && names.get(from) == Some(&self.node)
         {

@@ -82,7 +82,7 @@ impl Storage for SimStorage {
         if !state.disk.names().is_dir(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let names = state.disk.names().current.keys().filter(|name| folder(name) == dir);
+        let names = state.disk.names().below(dir).filter(|name| folder(name) == dir);
         Ok(names.map(|name| name[dir.len()..].trim_start_matches('/').to_owned()).collect())
     }
 

@@ -177,22 +177,33 @@ fn a_fault_in_any_part_leaves_the_edits() {
     edit(&mut tree, 0, 1).unwrap();
     main.commit(&mut tree, &info()).unwrap();
     drop((tree, main, repo));
-    disk.number_reads();
-    let (mut failed, mut root) = (0, None);
-    // Where an index cannot be read, its segment is gone over instead, so that few calls are missed.
-    for call in (1..).step_by(2) {
+    let opened = || {
+        let disk = disk.fork();
+        disk.number_reads();
+        disk.keep_trace();
         let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
         let repo = Repo::with_backend(Native::new(), Arc::new(backend));
         repo.set_threads(2);
         repo.set_shared_min(30);
         let mut tree = repo.branch("main").unwrap().tree().unwrap();
         edit(&mut tree, 3, 1).unwrap();
-        let wanted = *root.get_or_insert_with(|| tree.clone().root().unwrap());
+        (disk, tree)
+    };
+    let (sound, mut tree) = opened();
+    let opening = sound.calls();
+    tree.write().unwrap();
+    let (calls, wanted) = (sound.calls() - opening, tree.root().unwrap());
+    let mut failed = 0;
+    for call in 1..=calls {
+        let (disk, mut tree) = opened();
         let before = disk.calls();
+        // Where an index cannot be read, its segment is gone over instead: few of these calls tell all.
+        if sound.call(opening + call).unwrap().name.ends_with(".idx") && call % 16 != 0 {
+            continue;
+        }
         disk.fail_at(before + call, Fault::Io, Times::Once);
         let written = tree.write();
         disk.heal();
-        let calls = disk.calls() - before;
         if let Err(error) = &written {
             // After a sync that failed nothing more is written, and each later append says so.
             assert!(matches!(error, Error::Io { .. } | Error::Poisoned { .. }), "{error}");
@@ -200,9 +211,6 @@ fn a_fault_in_any_part_leaves_the_edits() {
             failed += u64::from(matches!(error, Error::Io { .. }));
         }
         assert_eq!(tree.root().unwrap(), wanted, "call {call} fails");
-        if calls < call {
-            break;
-        }
     }
     assert!(failed > 5, "{failed} calls failed");
 }

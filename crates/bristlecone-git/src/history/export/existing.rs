@@ -14,7 +14,7 @@ use crate::{
         objects::{CommitHead, Objects, tag_target},
         pipeline::{
             contract::Existing,
-            graph::{Graph, GraphBounds},
+            graph::{Ends, Graph, GraphBounds},
         },
         repository::Repository,
         table::Scratch,
@@ -33,8 +33,8 @@ pub(crate) fn of(
     let width = algorithm.oid_bytes();
     let mut graph = Graph::new(Ids::new(width, scratch), width, scratch);
     let mut others = Ids::new(width, scratch);
-    let mut bounds =
-        GraphBounds { existing: &mut |_, _| Ok(false), shallow: &repository.shallow, progress: &mut |_| {} };
+    let ends = Ends::of_shallow(&repository.shallow);
+    let mut bounds = GraphBounds { existing: &mut |_, _| Ok(false), ends: &ends, progress: &mut |_| {} };
     let (mut roots, mut raw) = (HashSet::new(), Vec::new());
     for target in repository.refs.values().chain(&repository.head) {
         let RefTarget::Object(at) = target else { continue };

@@ -22,6 +22,7 @@ use crate::history::{
     pipeline::{
         self,
         contract::{Existing, Meters},
+        graph::Ends,
         writer::Outcome,
     },
     report::Status,
@@ -36,7 +37,7 @@ pub(crate) struct TransferJob<'a> {
     /// The hash of Git's ids.
     pub(crate) algorithm: Algorithm,
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) shallow: &'a HashSet<Oid>,
+    pub(crate) ends: &'a Ends,
     /// What is in the repository, by Git's ids.
     pub(crate) existing: &'a dyn Existing,
     pub(crate) scratch: &'a Scratch,
@@ -62,7 +63,7 @@ pub(crate) fn run(
         numbers: Vec::new(),
         gits: Ids::new(job.algorithm.oid_bytes(), job.scratch),
         commits: Table::new(job.algorithm.oid_bytes(), job.scratch),
-        shallow: job.shallow,
+        shallow: &job.ends.shallow,
         sender,
         meters,
         commit: None,
@@ -70,12 +71,13 @@ pub(crate) fn run(
         kept: None,
         kept_bytes: 0,
     };
+    // A commit whose parents were never fetched has none in the store.
+    let ends = Ends { shallow: HashSet::new(), absent: job.ends.absent.clone() };
     let inner = pipeline::TransferJob {
         objects: &objects,
         algorithm: NATIVE,
         tips: job.tips,
-        // A commit whose parents are not in the store has no parents there.
-        shallow: &HashSet::new(),
+        ends: &ends,
         existing: &exported,
         commits: Ids::new(width, job.scratch),
         walker,
@@ -84,7 +86,7 @@ pub(crate) fn run(
         verify: false,
     };
     let mut outcome = pipeline::run(inner, &meters, target, progress)?;
-    outcome.shallow.extend(job.shallow.iter().map(|oid| (*oid, ObjRef::from(*oid))));
+    outcome.shallow.extend(job.ends.shallow.iter().map(|oid| (*oid, ObjRef::from(*oid))));
     Ok(outcome)
 }
 

@@ -165,8 +165,8 @@ impl Walker for NativeWalk<'_> {
                 let oid = self.git.algorithm().object_id(Kind::Commit, &raw);
                 let kept = git::decode_commit(self.git.algorithm(), &raw)
                     .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?;
-                let parents =
-                    kept.parents == decoded.parents || (decoded.parents.is_empty() && self.shallow.contains(&oid));
+                let shallow = commit.shallow || self.shallow.contains(&oid);
+                let parents = kept.parents == decoded.parents || (decoded.parents.is_empty() && shallow);
                 if kept.tree != decoded.tree || !parents {
                     let reason = "the bytes that Git had of it name another tree or other parents";
                     return Err(TransferError::refused(format!("the commit {}", commit.oid), reason).into());

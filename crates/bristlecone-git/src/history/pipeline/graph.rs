@@ -24,10 +24,12 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum CommitState {
     /// To be transferred.
     New,
-    /// To be transferred, and taken as if it had no parents: they were never fetched.
+    /// To be transferred, and taken as if it had no parents: one of them is not there, on purpose.
     Shallow,
     /// The destination has it, with all that it leads to.
     Existing,
+    /// Absent on purpose: its children are shallow.
+    Absent,
     /// Missing or damaged.
     Missing,
 }
@@ -53,12 +55,27 @@ pub(crate) struct Graph {
     missing: Vec<(u32, Missing)>,
 }
 
+/// Where a history ends although its commits name parents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends {
+    /// Commits whose parents were never fetched.
+    pub(crate) shallow: HashSet<Oid>,
+    /// Commits that are absent on purpose; what the destination has is followed all the same.
+    pub(crate) absent: HashSet<Oid>,
+}
+
+impl Ends {
+    /// Returns the ends of a history of which nothing else is absent.
+    pub(crate) fn of_shallow(shallow: &HashSet<Oid>) -> Self {
+        Self { shallow: shallow.clone(), absent: HashSet::new() }
+    }
+}
+
 /// How far commits are followed.
 pub(crate) struct GraphBounds<'a> {
     /// Whether the destination has a commit; called once for each.
     pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
-    /// Commits whose parents were never fetched.
-    pub(crate) shallow: &'a HashSet<Oid>,
+    pub(crate) ends: &'a Ends,
     /// Called with the number of commits that were found.
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
@@ -124,6 +141,10 @@ impl Graph {
                 continue;
             }
             let child = self.ids.oid(number)?;
+            if self.is_cut(objects, bounds, child, &parents)? {
+                self.states[(number - self.first) as usize] = CommitState::Shallow;
+                continue;
+            }
             let mut numbers = Vec::with_capacity(parents.len());
             for parent in &parents {
                 numbers.push(self.visit(objects, bounds, parent, || Origin::Child(child))?);
@@ -137,6 +158,26 @@ impl Graph {
         }
         (bounds.progress)(self.states.len() as u64);
         Ok(())
+    }
+
+    /// Whether a parent is absent on purpose. Then none is followed: a commit in Git has all of its parents or is shallow.
+    fn is_cut(
+        &mut self,
+        objects: &impl Objects,
+        bounds: &mut GraphBounds<'_>,
+        child: Oid,
+        parents: &[Oid],
+    ) -> Result<bool, TransferError> {
+        for parent in parents.iter().filter(|parent| bounds.ends.absent.contains(parent)) {
+            let number = self.visit(objects, bounds, parent, || Origin::Child(child))?;
+            if self.missing.pop_if(|(missing, what)| *missing == number && what.damage.is_none()).is_some() {
+                self.states[(number - self.first) as usize] = CommitState::Absent;
+            }
+            if self.state(number) == CommitState::Absent {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Adds a commit that a ref, a tag or another commit names, and returns its number.
@@ -159,7 +200,7 @@ impl Graph {
             match self.load(objects, oid, &mut range)? {
                 Ok(head) => {
                     (seconds, tree) = (head.seconds, head.tree);
-                    let shallow = bounds.shallow.contains(oid);
+                    let shallow = bounds.ends.shallow.contains(oid);
                     state = if shallow && !head.parents.is_empty() { CommitState::Shallow } else { CommitState::New };
                     if state == CommitState::New && !head.parents.is_empty() {
                         self.waiting.insert(number, head.parents);
@@ -237,7 +278,7 @@ impl Graph {
             .collect();
         let mut order = Vec::with_capacity(self.states.len());
         while let Some((_, std::cmp::Reverse(number))) = ready.pop() {
-            if self.state(number) != CommitState::Existing {
+            if self.is_to_send(number) {
                 order.push(number);
             }
             for parent in self.parents(number).filter(|&parent| parent >= self.first) {
@@ -251,12 +292,16 @@ impl Graph {
         order
     }
 
+    fn is_to_send(&self, number: u32) -> bool {
+        !matches!(self.state(number), CommitState::Existing | CommitState::Absent)
+    }
+
     /// Returns the commits that an order leaves out.
     pub(crate) fn left_out(&self, order: &[u32]) -> Vec<u32> {
         let mut left = vec![true; self.states.len()];
         order.iter().for_each(|&number| left[(number - self.first) as usize] = false);
         let numbers = (self.first..).zip(left).filter(|&(_, left)| left).map(|(number, _)| number);
-        numbers.filter(|&number| self.state(number) != CommitState::Existing).collect()
+        numbers.filter(|&number| self.is_to_send(number)).collect()
     }
 
     /// Returns one of these commits whose parents lead back to it. They are those that an order left out.

@@ -1,10 +1,7 @@
 //! The thread that reads: it finds the commits, walks their trees, newest first, then sends the commits, parents first,
 //! and at last the tags.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::atomic::Ordering::Relaxed,
-};
+use std::{collections::HashMap, sync::atomic::Ordering::Relaxed};
 
 use bristlecone::{
     Kind, Oid,
@@ -19,7 +16,7 @@ use crate::{
         pipeline::{
             channel::{Message, NO_NUMBER, Named},
             contract::{Existing, Meters, OutgoingCommit, Stopped, Walker},
-            graph::{CommitState, Graph, GraphBounds},
+            graph::{CommitState, Ends, Graph, GraphBounds},
         },
         table::Scratch,
     },
@@ -35,7 +32,7 @@ pub(crate) struct ReadThread<'a, O, W> {
     pub(crate) algorithm: Algorithm,
     pub(crate) existing: &'a dyn Existing,
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) shallow: &'a HashSet<Oid>,
+    pub(crate) ends: &'a Ends,
     pub(crate) skip: bool,
     /// Whether ids are those of the bytes.
     pub(crate) verify: bool,
@@ -102,7 +99,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             };
             let mut bounds = GraphBounds {
                 existing: &mut known,
-                shallow: self.shallow,
+                ends: self.ends,
                 progress: &mut |count| meters.commits_found.store(count, Relaxed),
             };
             for ((name, _), chain) in self.tips.iter().zip(&chains) {
