@@ -15,7 +15,7 @@ use super::{
     checkpoint::Checkpoint,
     history::{self, NewCommit, Tips, peeled},
     loss::{LossKind, Losses},
-    map::CommitMap,
+    map::{CommitMap, HistoryPart},
     refs::Foreseen,
 };
 use crate::{error::Result, format::Tree, repo::AnyRepo};
@@ -30,8 +30,12 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let held = to.tree();
     let tips = Tips::of(from, wanted)?;
     let shallow = from.shallow()?;
-    // What a commit is converted to must not depend on what was fetched later.
-    let map = CommitMap::read(from.format(), to, shallow.is_empty())?;
+    let part = match (shallow.is_empty(), from.backend().absent()?.is_empty()) {
+        (false, _) => HistoryPart::Shallow,
+        (true, false) => HistoryPart::Cut,
+        (true, true) => HistoryPart::Whole,
+    };
+    let map = CommitMap::read(from.format(), to, part)?;
     let new = history::missing(from, &tips.commits, &shallow, &mut |oid| map.is_there(oid), progress)?;
     let mut report = CopyReport { converted: true, commits: new.len() as u64, ..CopyReport::default() };
     if options.strict || options.dry_run {
@@ -54,7 +58,8 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
             checkpoint.add(one.id.oid(), copy.oid(), &one.parents);
         }
         status = Status { commits: status.commits + 1, objects: converter.values, bytes: converter.bytes, ..status };
-        if checkpoint.is_due(converter.bytes - before) {
+        // What is noted counts for a history that is whole.
+        if checkpoint.is_due(converter.bytes - before) && part == HistoryPart::Whole {
             checkpoint.save()?;
             converter.map.save()?;
         }

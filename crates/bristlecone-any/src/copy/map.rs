@@ -19,6 +19,17 @@ const ID_BYTES: usize = 1 + Oid::BYTES_MAX;
 /// The version of the conversion: another one makes other commits.
 const VERSION: u32 = 1;
 
+/// How much of its history an original has: the same commit is converted to others where less of it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HistoryPart {
+    /// All of it.
+    Whole,
+    /// Retention has cut some.
+    Cut,
+    /// What a shallow clone has, which a later fetch may add to.
+    Shallow,
+}
+
 /// The commits that were converted, by those of the original.
 pub(super) struct CommitMap<'c> {
     to: &'c AnyRepo,
@@ -32,31 +43,43 @@ pub(super) struct CommitMap<'c> {
 }
 
 impl<'c> CommitMap<'c> {
-    /// Reads what was kept of conversions from a format; `keeps`: whether this one is to be kept, too.
-    pub(super) fn read(from: &AnyFormat, to: &'c AnyRepo, keeps: bool) -> Result<Self> {
+    /// Reads what was kept of conversions from a format. Those of a history that was cut are kept apart, and go on from what
+    /// was converted while it was whole; those of a shallow one are not kept.
+    pub(super) fn read(from: &AnyFormat, to: &'c AnyRepo, part: HistoryPart) -> Result<Self> {
         let options = from.options().replace(' ', "_");
         let name = format!("copy-map-{}-{options}", from.name());
         let head = format!("copy-map {VERSION} {} {} | {}\n", from.name(), from.options(), to.format().options());
-        let files = keeps.then_some((name, head));
-        let mut map = Self { to, commits: HashMap::new(), files, file: 0, entries: Vec::new(), changed: false };
-        while let Some((name, head)) = &map.files {
-            let Some(bytes) = to.backend().read_derived(&numbered(name, map.file))? else { break };
+        let mut map = Self { to, commits: HashMap::new(), files: None, file: 0, entries: Vec::new(), changed: false };
+        if part == HistoryPart::Shallow {
+            return Ok(map);
+        }
+        map.load(name.clone(), head.clone())?;
+        if part == HistoryPart::Cut {
+            map.load(format!("{name}-cut"), head)?;
+            return Ok(map);
+        }
+        checkpoint::noted(to)?.into_iter().for_each(|(original, copy)| map.insert(original, copy));
+        Ok(map)
+    }
+
+    /// Reads files of a name, to which what is new is written from now on.
+    fn load(&mut self, name: String, head: String) -> Result<()> {
+        (self.file, self.entries) = (0, Vec::new());
+        while let Some(bytes) = self.to.backend().read_derived(&numbered(&name, self.file))? {
             let Some(entries) = bytes.strip_prefix(head.as_bytes()) else { break };
             for entry in entries.chunks_exact(ENTRY_BYTES) {
                 if let (Some(from), Some(to)) = (id(&entry[..ID_BYTES]), id(&entry[ID_BYTES..])) {
-                    map.commits.insert(from, to);
+                    self.commits.insert(from, to);
                 }
             }
             if entries.len() < FILE_BYTES_WANTED {
-                map.entries = entries.to_vec();
+                self.entries = entries.to_vec();
                 break;
             }
-            map.file += 1;
+            self.file += 1;
         }
-        if keeps {
-            checkpoint::noted(to)?.into_iter().for_each(|(original, copy)| map.insert(original, copy));
-        }
-        Ok(map)
+        self.files = Some((name, head));
+        Ok(())
     }
 
     /// Returns the commit of the copy that stands for one of the original.

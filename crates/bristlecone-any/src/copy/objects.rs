@@ -68,8 +68,17 @@ struct Deepened {
 fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
     let mut found = Deepened::default();
     for oid in job.to.shallow()?.into_iter().filter(|oid| !shallow.contains(oid)) {
-        if job.from.backend().read(&oid.into())?.is_some() {
-            found.parents.extend(job.from.read_commit(CommitId::new(oid))?.parents);
+        if job.from.backend().read(&oid.into())?.is_none() {
+            continue;
+        }
+        let parents = job.from.read_commit(CommitId::new(oid))?.parents;
+        let mut whole = true;
+        for parent in &parents {
+            // Retention may have cut it there.
+            whole &= job.from.backend().read(&ObjRef::from(*parent))?.is_some();
+        }
+        if whole {
+            found.parents.extend(parents);
             found.commits.push(oid);
         }
     }

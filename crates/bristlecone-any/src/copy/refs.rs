@@ -182,9 +182,13 @@ impl Targets {
             RefTarget::Symbolic(name) => name.clone(),
             RefTarget::Object(at) => at.oid.to_string(),
         };
-        let wanted = RefMove { name: HEAD.to_owned(), expected: Expected::Any, to: Some(head.clone()) };
-        to.move_refs(&[wanted], Durability::Synced)?;
-        Ok(Some(shown))
+        let expected = now.map_or(Expected::Absent, Expected::Is);
+        let wanted = RefMove { name: HEAD.to_owned(), expected, to: Some(head.clone()) };
+        match to.move_refs(&[wanted], Durability::Synced) {
+            // Another process has decided meanwhile.
+            Err(StoreError::RefMoved { .. }) => Ok(None),
+            done => done.map(|()| Some(shown)).map_err(Into::into),
+        }
     }
 
     fn with_left_out(&self, mut refs: Vec<CopiedRef>) -> Vec<CopiedRef> {

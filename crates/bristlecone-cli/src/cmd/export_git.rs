@@ -31,11 +31,19 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let opened = context.globals.open(Access::Read)?;
     let store = store_of(opened.repo.format())?;
+    let hash = wanted.hash.as_deref().and_then(Algorithm::from_name);
+    if let (history::StoreFormat::Git(git), Some(hash)) = (&store, hash)
+        && git.algorithm() != hash
+    {
+        let (own, hash) = (git.algorithm().name(), hash.name());
+        let way = "leave --hash out, or export from a store of the format native";
+        return Err(Failure::usage(format!("the ids of this store are of {own} and stay so, not of {hash}; {way}")));
+    }
     let options = ExportOptions::default()
         .refs(wanted.refs)
         .bare(wanted.bare)
         .force(wanted.force)
-        .algorithm(wanted.hash.as_deref().and_then(Algorithm::from_name))
+        .algorithm(hash)
         .scratch(scratch(&opened));
     let mut progress = Progress::new("exported", None);
     refuse_within_store(wanted.to)?;

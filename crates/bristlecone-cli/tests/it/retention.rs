@@ -118,6 +118,7 @@ fn a_history_that_was_cut_is_shallow_in_git() {
         assert!(said.contains("the history is cut off at 1 commit,"), "{said}");
         // What the repository has goes on, also where its parent is gone by now.
         if format == "git" {
+            place.fails(2, &["leave --hash out"], ["export", "--git", "other.git", "--hash", "sha256"]);
             commit(11);
             assert_eq!(exported(&place, "whole.git"), numbers(1..=11));
             assert_eq!(exported(&place, "cut.git"), numbers(7..=11));

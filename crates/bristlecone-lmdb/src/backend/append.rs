@@ -119,7 +119,9 @@ impl OpenStore {
         counters.batches.fetch_add(filled.batches, Relaxed);
         // The data are synced, and for `Synced` the page that makes them count as well.
         counters.syncs.fetch_add(1 + u64::from(durability == Durability::Synced), Relaxed);
-        self.unsynced.store(durability != Durability::Synced, Release);
+        if durability == Durability::Synced {
+            self.durable_txn.fetch_max(filled.state.txn, AcqRel);
+        }
         if durability == Durability::Grouped && !self.worker.ask(SYNC) {
             self.worker.take_owed(SYNC);
             self.flush()?;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::*},
+        atomic::{AtomicU64, Ordering::*},
     },
     thread,
     time::{Duration, Instant},
@@ -79,8 +79,10 @@ pub(super) struct OpenStore {
     pub(super) foreign_appends: AtomicU64,
     /// Appends of the store when a snapshot was taken last.
     pub(super) snapshot_appends: AtomicU64,
-    /// Whether a commit may not be durable.
-    pub(super) unsynced: AtomicBool,
+    /// The last transaction, of any process, that is known to be durable.
+    pub(super) durable_txn: AtomicU64,
+    /// Held by the thread that syncs: who asks meanwhile waits for it.
+    syncing: Mutex<()>,
     pub(super) counters: Counters,
     // Declared last: once it is dropped the folder can be opened anew.
     _mark: OpenMark,
@@ -329,7 +331,8 @@ impl OpenStore {
             foreign_appends: AtomicU64::new(state.appends),
             snapshot_appends: AtomicU64::new(0),
             // Another process may have ended before it synced.
-            unsynced: AtomicBool::new(!read_only),
+            durable_txn: AtomicU64::new(0),
+            syncing: Mutex::new(()),
             counters: Counters::default(),
             _mark: mark,
         });
@@ -419,18 +422,24 @@ impl OpenStore {
         self.storage.stat(DATA_NAME).map_or(0, |found| found.bytes)
     }
 
-    /// Makes durable what was appended.
+    /// Makes durable what was appended, by other processes too.
     pub(super) fn flush(&self) -> Result<()> {
         self.lock.refuse_child()?;
-        if !self.unsynced.load(Acquire) || self.env.is_read_only() {
+        if self.env.is_read_only() {
             return self.poison.check();
         }
+        let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.poison.check()?;
-        self.unsynced.store(false, Release);
-        let synced = self.poison.note(self.env.sync());
+        let last = self.env.read()?.id();
+        if last <= self.durable_txn.load(Acquire) {
+            return Ok(());
+        }
+        let synced = self.env.sync();
         self.counters.syncs.fetch_add(1, Relaxed);
-        if synced.is_err() {
-            self.unsynced.store(true, Release);
+        match &synced {
+            Ok(()) => _ = self.durable_txn.fetch_max(last, AcqRel),
+            // Whatever it was: the next sync would succeed without what this one lost.
+            Err(error) => _ = self.poison.set(bristlecone::report(error)),
         }
         synced
     }

@@ -98,7 +98,6 @@ impl OpenStore {
         loop {
             let mut txn = self.env.write(false)?;
             let filled = fill(&mut txn);
-            self.unsynced.store(true, Release);
             match filled.and_then(|()| Ok(txn.commit()?)) {
                 Ok(()) => break,
                 Err(Failure::Code(Code::MAP_FULL)) => self.env.grow(STEP_BYTES)?,

@@ -48,6 +48,8 @@ pub(super) struct OpenStore {
     /// Held for a moment by appends that are done, and by a sweep while it decides what goes.
     pub(super) refs: RwLock<RefTable>,
     pub(super) pins: Pins,
+    /// Held by walks over all pages; a sweep moves objects only while there is none.
+    pub(super) walking: RwLock<()>,
     /// How many sweeps have begun.
     pub(super) sweeps: AtomicU64,
     pub(super) poison: Poison,
@@ -110,6 +112,10 @@ impl OpenStore {
             return Err(Error::Exists { file: storage.describe("") });
         }
         let holder = Holder::take(&*storage, options.lock_wait_ms)?;
+        // Another process may have been faster.
+        if Header::backend_in(&*storage)?.is_some() {
+            return Err(Error::Exists { file: storage.describe("") });
+        }
         if Durable::is_in(&*storage) {
             let reason = "there is a store without its header; put the file back from a backup of this store";
             return Err(Error::Lost { file: storage.describe("store"), reason: reason.to_owned() });
@@ -165,6 +171,7 @@ impl OpenStore {
             queue: AppendQueue::default(),
             refs: RwLock::new(found.refs),
             pins: Pins::default(),
+            walking: RwLock::default(),
             sweeps: AtomicU64::new(0),
             poison: Poison::default(),
             durable,

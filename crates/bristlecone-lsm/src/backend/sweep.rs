@@ -98,8 +98,11 @@ impl OpenStore {
     fn drop_unreached(&self, roots: &Roots<'_>, limits: &SweepLimits, mut marking: Marking) -> Result<Swept> {
         let _writer = lock(&self.writer);
         // Objects that leave the index must not come back to it from the newest pages.
-        let written = self.write_whole_index();
-        self.poisoning(written)?;
+        match self.write_whole_index() {
+            // A page that cannot be read is no failure to write.
+            Err(error @ Error::Corrupt { .. }) => return Err(error),
+            written => self.poisoning(written)?,
+        }
         let refs = write_lock(&self.refs);
         let mut from = self.pins.roots();
         from.extend(refs.by_name.values().filter_map(object));
@@ -176,7 +179,8 @@ impl OpenStore {
         Ok((dead, swept))
     }
 
-    /// Removes every page that is marked as unclean, and appends again what is left on it.
+    /// Removes every page that is marked as unclean, and appends again what is left on it. What is left to do beside a walk stays
+    /// for the next sweep.
     fn clean_pages(&self) -> Result<()> {
         let mut unclean = Vec::new();
         self.database.each_ref(|key, value| {
@@ -191,10 +195,12 @@ impl OpenStore {
             self.move_live(page, &mut moved)?;
             step.push(page);
             if moved.batch.bytes().len() >= STEP_BYTES || step.len() >= STEP_PAGES {
-                self.replace_pages(&mut moved, &mut step)?;
+                if !self.replace_pages(&mut moved, &mut step)? {
+                    return Ok(());
+                }
             }
         }
-        self.replace_pages(&mut moved, &mut step)
+        self.replace_pages(&mut moved, &mut step).map(drop)
     }
 
     /// Puts what is left on a page into a batch.
@@ -210,11 +216,13 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Appends what moves, and then removes the pages that it moves from: a reader finds it in one place or the other.
-    fn replace_pages(&self, moved: &mut Moved, pages: &mut Vec<u64>) -> Result<()> {
+    /// Appends what moves, and then removes the pages that it moves from: a reader finds it in one place or the other. Returns
+    /// `false` where a walk is under way, which would miss what moves.
+    fn replace_pages(&self, moved: &mut Moved, pages: &mut Vec<u64>) -> Result<bool> {
         if pages.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
+        let Ok(_no_walk) = self.walking.try_write() else { return Ok(false) };
         let base = self.append_batch(&moved.batch)?;
         moved.settle(base);
         let mut writer = lock(&self.writer);
@@ -233,7 +241,7 @@ impl OpenStore {
         self.poisoning(changes.make(false))?;
         writer.set_state(state);
         write_lock(&self.refs).state = state;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -15,17 +15,17 @@ impl OpenStore {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<()> {
+        // Nothing moves to pages behind the last one meanwhile.
+        let _stays = read_lock(&self.walking);
         let end = read_lock(&self.refs).state.end;
         // What a sweep moved is where the newest pages say.
         self.index.read_all(&self.database, &self.pages)?;
         let (mut next, mut failed) = (0, None);
         let walked = self.database.each_page(0..end, &mut |number, value| {
             next = number + 1;
-            let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason));
-            match page.and_then(|page| self.each_of_page(number, &page, each, damage)) {
-                Err(error @ Error::Corrupt { .. }) => damage(damage_of(number, &error)),
-                Err(error) => failed = Some(error),
-                Ok(()) => {}
+            match Page::verified(number, value) {
+                Ok(page) => failed = self.each_of_page(number, &page, each, damage).err(),
+                Err(reason) => damage(damage_of(number, &damaged(&self.database, number, reason))),
             }
             Ok(failed.is_none())
         });

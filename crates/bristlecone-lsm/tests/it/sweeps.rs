@@ -64,3 +64,48 @@ fn what_arrives_while_a_sweep_marks_keeps_what_is_below_it() {
         }
     }
 }
+
+#[test]
+fn a_walk_meets_what_a_sweep_moves_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let live: Vec<Sample> = (0..20).map(|number| family.contents(number, 300)).collect();
+    for (number, sample) in live.iter().enumerate() {
+        // On the same page, so that the page is written anew.
+        append(&backend, &[sample, &family.contents(100 + number as u64, 300)], &[]).unwrap();
+    }
+    let below: Vec<_> = live.iter().map(Sample::child).collect();
+    let head = family.sample(200, Kind::Node, &below, 10);
+    let moves =
+        RefMove { name: "main".to_owned(), expected: Expected::Any, to: Some(RefTarget::Object(head.oid.into())) };
+    append(&backend, &[&head], &[moves]).unwrap();
+    let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        if *oid == head.oid {
+            live.iter().for_each(|sample| each(sample.oid));
+        }
+        Ok(())
+    };
+    let (mut met, mut swept) = (HashMap::new(), 0);
+    let mut each = |oid: Oid, _: &Object<'_>| {
+        if met.is_empty() {
+            swept = backend.sweep(&Roots::new(&[], &children), &SweepLimits::default())?.objects;
+        }
+        *met.entry(oid).or_insert(0) += 1;
+        Ok(())
+    };
+    backend.each_object(&mut each, &mut |damage| panic!("{damage:?}")).unwrap();
+    assert_eq!(swept, 20);
+    for sample in live.iter().chain([&head]) {
+        assert_eq!(met.get(&sample.oid), Some(&1), "{}", sample.oid);
+    }
+    // What was left to do beside the walk is done by the next sweep.
+    assert_eq!(backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 0);
+    for sample in live.iter().chain([&head]) {
+        sample.expect(&backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    // What the caller says ends the walk, whatever it is.
+    let stop = Error::Corrupt { file: "mine".to_owned(), offset: 0, oid: None, reason: String::new() };
+    let ended = backend.each_object(&mut |_, _| Err(stop.clone()), &mut |damage| panic!("{damage:?}"));
+    assert!(matches!(ended, Err(Error::Corrupt { file, .. }) if file == "mine"));
+}

@@ -222,7 +222,10 @@ impl FsState {
             let known = read_lock(&self.refs);
             let unsynced = known.files.unsynced.as_ref().map(|open| open.id);
             let (durable, same_unsynced) = (known.files.durable.id, unsynced.map_or(Some(None), |id| id.map(Some)));
-            if durable.is_some() && found.0 == Some(durable) && found.1.is_some() && found.1 == same_unsynced {
+            // Of a folder that other machines share, the system may remember what it was.
+            let is_told = !self.always_synced;
+            if is_told && durable.is_some() && found.0 == Some(durable) && found.1.is_some() && found.1 == same_unsynced
+            {
                 return Ok(());
             }
         }

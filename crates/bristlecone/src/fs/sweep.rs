@@ -101,14 +101,15 @@ impl FsState {
 
     /// Removes objects, those that name others before these, and makes that durable.
     fn remove_listed(&self, refs: &mut KnownRefs, dead: &[Oid]) -> Result<(), Error> {
+        // First: where a removal fails, no batch may leave out what the next holder of the lock removes.
+        let mut known = write_lock(&self.known);
+        dead.iter().for_each(|oid| _ = known.places.remove(oid));
+        drop(known);
         let mut folders = BTreeSet::new();
         for oid in dead {
             self.files.remove(&object::path_of(oid))?;
             folders.insert(object::folder_of(oid));
         }
-        let mut known = write_lock(&self.known);
-        dead.iter().for_each(|oid| _ = known.places.remove(oid));
-        drop(known);
         for folder in &folders {
             if self.files.stat(folder)?.is_some() {
                 self.poisons(self.files.sync_dir(folder))?;

@@ -4,7 +4,7 @@ use bristlecone_core::{CommitId, Format, Kind, ObjRef, native::Native};
 
 use super::{Joint, Pulled, Subtree, message, survey::HistorySurvey};
 use crate::{
-    Batch, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
+    Batch, DirEntry, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
     store::StoreView,
     swept::retry_swept,
@@ -198,10 +198,16 @@ impl<F: Format> Subtree<F> {
 
     /// Everything that the sides have differently.
     fn contested(&self, dir: ObjRef, theirs: CommitId) -> Result<Vec<Conflict>> {
-        let store = self.repo.now();
-        let mut sink = store.sink();
+        let ours = self.repo.tree_at(self.repo.tree_id(dir));
         let root = self.root(theirs)?;
-        let (_, conflicts) = merge::roots(&store, &mut sink, None, Some(dir), root)?;
+        let theirs = root.map_or_else(|| self.repo.tree(), |at| self.repo.tree_at(self.repo.tree_id(at)));
+        let version = |entry: Option<DirEntry<'_, F>>| entry.and_then(|entry| entry.version());
+        let mut conflicts = Vec::new();
+        for one in ours.diff(&theirs, "")? {
+            let one = one?;
+            let (ours, theirs) = (version(one.before), version(one.after));
+            conflicts.push(Conflict { path: one.path, base: None, ours, theirs });
+        }
         Ok(conflicts)
     }
 

@@ -3,7 +3,7 @@
 use bristlecone_core::{Bytes, EntryKind, Format, ObjRef, Oid, Target, native::Native};
 
 use super::{Binding, DirRef, NewLeaf, Tree};
-use crate::Result;
+use crate::{Result, merge::Version};
 
 /// An entry of a directory.
 #[derive(Clone, Debug)]
@@ -24,6 +24,14 @@ impl<'t, F: Format> DirEntry<'t, F> {
     pub(crate) fn into_step(self) -> Result<(Bytes<'t>, Option<Bytes<'t>>)> {
         let value = self.contents()?;
         Ok((self.step, value))
+    }
+
+    /// Returns what a merge calls it; `None` for a directory, and for what is not written yet.
+    pub(crate) fn version(&self) -> Option<Version> {
+        match &self.binding {
+            Binding::Stored(kind, target) => Some(Version::new(*kind, target.clone())),
+            _ => None,
+        }
     }
 
     /// Returns the step that it is bound to.

@@ -380,9 +380,15 @@ fn squashed_commits_that_are_not_here_are_brought() -> Outcome {
 
 #[test]
 fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
+    crossed(Some("base"))?;
+    crossed(None)
+}
+
+/// `before`: what there was before one side changed it, and the other takes it back to.
+fn crossed(before: Option<&str>) -> Outcome {
     let (app, lib) = two(memory)?;
     add(&app, &lib, false);
-    let base = set(&lib, "code", "base");
+    let base = set(&lib, if before.is_some() { "code" } else { "beside" }, "base");
     pulled(&app, &lib, false);
     // Each takes in what the other did before: two common ancestors, of which none leads to the other.
     let ours = set(&app, "vendor/lib/code", "changed");
@@ -399,7 +405,14 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
         other => panic!("{other:?}"),
     };
     // They take the change back; ours did not touch it after.
-    set(&lib, "code", "base");
+    match before {
+        Some(before) => _ = set(&lib, "code", before),
+        None => {
+            let mut tree = lib.checkout(head(&lib))?;
+            tree.remove("code")?;
+            lib.branch("main")?.commit(&mut tree, &git_info(b"gone\n"))?;
+        }
+    }
     let status = app.subtree("vendor/lib")?.split(head(&app), None, None)?.ok_or("a split")?;
     app.copy_objects(&lib, &[head(&lib)])?;
     assert_eq!(app.merge_bases(status.head, head(&lib).oid().into())?.len(), 2);

@@ -57,11 +57,14 @@ impl Destination {
             Err(Error::NoStore { .. }) => {
                 if path.is_file() {
                     let what = format!("a repository at {}", path.display());
-                    return Err(TransferError::refused(what, "it is a file"));
+                    return Err(TransferError::refused(what, "it is a file; name a folder"));
                 }
                 if fs::read_dir(path).is_ok_and(|mut names| names.next().is_some()) {
                     let what = format!("a repository in the folder {}", path.display());
-                    return Err(TransferError::refused(what, "it holds something else"));
+                    return Err(TransferError::refused(
+                        what,
+                        "it holds something else; name a new folder or a Git repository",
+                    ));
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)

@@ -87,7 +87,7 @@ fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef
         }
         match repo.read_commit(repo.commit_id(at)) {
             Ok(commit) => stack.extend(commit.parents.iter().rev().map(|&parent| ObjRef::from(parent))),
-            Err(Error::Missing { .. } | Error::Promised { .. }) => {}
+            Err(Error::Missing { .. } | Error::Promised { .. } | Error::Absent { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -89,6 +89,20 @@ pub(super) fn fork(dir: &Path) {
 }
 
 #[test]
+fn a_flush_makes_durable_what_another_process_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), &options());
+    backend.flush().unwrap();
+    let before = backend.stats().syncs;
+    backend.flush().unwrap();
+    assert_eq!(backend.stats().syncs, before, "nothing was appended");
+    start("count-to", dir.path()).succeed();
+    assert_eq!(read_count(&backend, 2), 100);
+    backend.flush().unwrap();
+    assert_eq!(backend.stats().syncs, before + 1);
+}
+
+#[test]
 fn a_killed_writer_loses_nothing_that_was_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     drop(create(dir.path(), &options()));
