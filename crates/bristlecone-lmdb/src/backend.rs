@@ -67,6 +67,9 @@ impl LmdbBackend {
     /// Opens the store in a folder. A folder that cannot be written can be opened to be read; no process may write there
     /// meanwhile.
     ///
+    /// An opening to read takes no lock: what no ref leads to may go in a sweep of another process that is under way, also where a
+    /// snapshot here has it for a root.
+    ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Incompatible`] for the store of another backend or a newer version; [`Error::Corrupt`],
     /// [`Error::Lost`] where its pages are not there or not whole; [`Error::Usage`] if this process has it open to be read

@@ -132,3 +132,21 @@ fn a_history_that_was_cut_is_shallow_in_git() {
         }
     }
 }
+
+#[test]
+fn a_conversion_of_a_cut_history_hides_nothing_of_the_whole_one() {
+    let place = place();
+    place.ok(["copy", ".", "cut"]);
+    place.ok(["-r", "cut", "retention", "set", "*", "last", "2"]);
+    place.ok(["-r", "cut", "retention", "set", "tags/*", "last", "1"]);
+    place.ok(["-r", "cut", "gc"]);
+    place.ok(["init", "--format", "git", "to"]);
+    place.ok(["copy", "cut", "to"]);
+    let commits = || place.ok(["-r", "to", "log", "--oneline"]).lines().count();
+    assert_eq!(commits(), 3);
+    place.ok(["copy", ".", "to", "--force"]);
+    assert_eq!(commits(), 20);
+    // What was converted of the cut one is known as well.
+    assert_eq!(place.run(["copy", "cut", "to"]).code, 1);
+    assert_eq!(commits(), 20);
+}

@@ -20,6 +20,8 @@ pub(super) const UNSYNCED: &str = "unsynced";
 const FIRST: &str = "bristlecone unsynced 1 of ";
 const FOLDER: &str = "folder";
 const REFS: &str = "refs";
+/// What stands in place of lines that were lost. It has no check.
+const LOST: &str = "lost";
 /// No list is longer: it would be of a hundred million objects.
 const BYTES_MAX: u64 = 1 << 33;
 
@@ -63,8 +65,15 @@ impl UnsyncedFile {
 
     /// Opens the file, and returns whether it is of an earlier start of the machine: then objects may be torn.
     pub(super) fn open(&mut self) -> Result<bool, Error> {
+        let is_lost = self.files.stat(UNSYNCED)?.is_none();
         let file = self.files.open(UNSYNCED, OpenMode::Create)?;
         self.file = Some(file.clone());
+        if is_lost {
+            // What it said is not known: with a line that is none, every object counts.
+            self.files.sync_dir("")?;
+            let text = format!("{}{LOST}\n", self.first());
+            self.write(&text)?;
+        }
         let bytes = self.files.read_open(UNSYNCED, &*file, BYTES_MAX)?;
         let is_earlier = !bytes.is_empty() && !self.is_of_this_start(&bytes);
         if !is_earlier {

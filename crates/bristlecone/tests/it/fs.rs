@@ -181,9 +181,13 @@ fn damage_to_the_refs_is_named_and_shows_no_older_ones() {
 #[test]
 fn damage_to_the_list_of_what_is_not_durable_loses_nothing() {
     let bytes = stopped().0.contents("unsynced").unwrap().len() as u64;
-    for at in 0..bytes {
+    for at in 0..=bytes {
         let (disk, graphs) = stopped();
-        disk.flip("unsynced", at, 1 << (at % 8));
+        if at < bytes {
+            disk.flip("unsynced", at, 1 << (at % 8));
+        } else {
+            disk.remove("unsynced").unwrap();
+        }
         open(&disk).unwrap().flush().unwrap();
         let backend = open(&disk.reboot(at, Policy::Lost)).unwrap();
         expect_whole(&*backend, &graphs[0], "one", &format!("byte {at}"));
