@@ -194,10 +194,9 @@ impl OpenStore {
         for page in unclean {
             self.move_live(page, &mut moved)?;
             step.push(page);
-            if moved.batch.bytes().len() >= STEP_BYTES || step.len() >= STEP_PAGES {
-                if !self.replace_pages(&mut moved, &mut step)? {
-                    return Ok(());
-                }
+            let is_full = moved.batch.bytes().len() >= STEP_BYTES || step.len() >= STEP_PAGES;
+            if is_full && !self.replace_pages(&mut moved, &mut step)? {
+                return Ok(());
             }
         }
         self.replace_pages(&mut moved, &mut step).map(drop)
