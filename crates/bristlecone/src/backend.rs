@@ -51,6 +51,10 @@ pub use wrap::{Counted, ReadOnly};
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
 pub const SHALLOW: &str = "shallow/";
 
+/// A ref of this name says that commits came to be here behind ones that were here before: so the generation numbers that commits
+/// carry may be too small, and nobody believes them. It is symbolic, and leads nowhere.
+pub const DEEPENED: &str = "shallow/deepened";
+
 /// Keeps objects and refs.
 pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns the backend's name, as people and the command line write it.
@@ -343,6 +347,13 @@ pub struct RefMove {
 impl RefMove {
     /// The longest name of a ref, in bytes.
     pub const NAME_BYTES_MAX: usize = 1024;
+
+    /// Returns the move that goes before, or with, whatever lets history go on behind a commit that it ended with: [`DEEPENED`].
+    #[must_use]
+    pub fn deepened() -> Self {
+        let to = Some(RefTarget::Symbolic(SHALLOW.to_owned()));
+        Self { name: DEEPENED.to_owned(), expected: Expected::Any, to }
+    }
 
     /// Whether the move may happen where the ref holds `current`.
     #[must_use]

@@ -64,6 +64,7 @@ impl<F: Format> Repo<F> {
             source: &source,
             sink,
             seen: OidSet::default(),
+            numbered: self.is_numbered()?,
             generations: OidMap::default(),
             shallow: from.shared.backend.shallow()?.into_iter().collect(),
             notes: ShallowNotes::of(&*self.shared.backend)?,
@@ -87,7 +88,8 @@ struct Copy<'c, F: Format> {
     sink: FlushSink<'c>,
     // Objects that are there or are being copied.
     seen: OidSet,
-    // Generation numbers of copied commits.
+    // Whether commits here carry their generation numbers, and those of copied ones.
+    numbered: bool,
     generations: OidMap<u64>,
     // Commits whose parents the other store never had.
     shallow: OidSet,
@@ -140,6 +142,8 @@ struct InnerObject {
     children: Vec<Oid>,
     /// What it names of the pass below.
     roots: Vec<(Kind, ObjRef)>,
+    /// Parents with which the other store's history does not go on, and this one's does where they are here.
+    beyond: Vec<Oid>,
 }
 
 /// The objects of a pass that are to be copied.
@@ -241,7 +245,8 @@ impl<F: Format> Copy<'_, F> {
         if children.is_empty() {
             return self.put(&at.oid, object, None);
         }
-        let mut inner = InnerObject { kind: object.kind(), at, children: Vec::new(), roots: Vec::new() };
+        let (kind, children_of, roots, beyond) = (object.kind(), Vec::new(), Vec::new(), Vec::new());
+        let mut inner = InnerObject { kind, at, children: children_of, roots, beyond };
         for (index, &(kind, oid)) in children.iter().enumerate() {
             let child = ObjRef::new(oid, object.child(index));
             if CopyPass::of(kind) != pass {
@@ -249,9 +254,14 @@ impl<F: Format> Copy<'_, F> {
                 continue;
             }
             if kind == Kind::Commit && self.shallow.contains(&at.oid) {
+                inner.beyond.push(oid);
                 continue;
             }
-            let Some(child) = self.standing(object, child)? else { continue };
+            let stands = self.standing(object, child)?;
+            if stands.is_none_or(|child| child.oid != oid) {
+                inner.beyond.push(oid);
+            }
+            let Some(child) = stands else { continue };
             inner.children.push(child.oid);
             next.push((Some(kind), child));
         }
@@ -342,11 +352,18 @@ impl<F: Format> Copy<'_, F> {
     /// Returns the number of a commit that is about to be copied. Numbers are not hashed, so those of another store are not
     /// believed.
     fn generation(&mut self, inner: &InnerObject) -> Result<Option<u64>> {
-        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().metadata_words {
+        if inner.kind != Kind::Commit || !self.numbered {
             return Ok(None);
         }
         let mut above = 0;
-        for parent in &inner.children {
+        let arrived = Arrived { batch: &self.sink.batch, snapshot: &*self.store.snapshot };
+        let mut here = Vec::new();
+        for parent in &inner.beyond {
+            if self.generations.contains_key(parent) || arrived.read_any(&(*parent).into())?.is_some() {
+                here.push(parent);
+            }
+        }
+        for parent in inner.children.iter().chain(here) {
             above = above.max(match self.generations.get(parent) {
                 Some(known) => *known,
                 None => self.to.generation((*parent).into())?,

@@ -705,6 +705,7 @@ impl Backend for DiskBackend {
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         self.shared.going_on()?;
         self.shared.flush_deferred()?;
+        self.shared.note_returned([&batch])?;
         let place = if batch.is_empty() && moves.is_empty() {
             self.shared.idle_append(durability)
         } else {
@@ -720,6 +721,7 @@ impl Backend for DiskBackend {
     fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         self.shared.going_on()?;
         self.shared.flush_deferred()?;
+        self.shared.note_returned([&*batch])?;
         let appends = [(std::mem::take(batch), Vec::new())];
         let outcome = self.shared.append_all(&appends, Durability::None).pop();
         let [(kept, _)] = appends;
@@ -734,7 +736,8 @@ impl Backend for DiskBackend {
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.flush_deferred()) {
+        let ready = self.shared.going_on().and_then(|()| self.shared.flush_deferred());
+        if let Err(error) = ready.and_then(|()| self.shared.note_returned(batches.iter().map(|(batch, _)| batch))) {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
         let places = self.shared.append_all(&batches, durability);
@@ -747,11 +750,7 @@ impl Backend for DiskBackend {
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
         self.shared.refresh()?;
-        let tables = match self.shared.published.refs().moved(name) {
-            Ok(target) => return Ok(target.cloned()),
-            Err(tables) => tables.clone(),
-        };
-        tables.get(name)
+        self.shared.get_ref(name)
     }
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {

@@ -61,9 +61,9 @@ mod value;
 
 pub use backend::{
     AbsentCommit, AbsentCommits, AbsentReason, Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached,
-    Capabilities, Counted, Counts, Cut, CutRules, CutSize, Damage, Durability, Expected, Keep, Latencies, Layered,
-    MemoryBackend, ObjectChildren, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Retention, Roots, SHALLOW,
-    Snapshot, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept, check_moves,
+    Capabilities, Counted, Counts, Cut, CutRules, CutSize, DEEPENED, Damage, Durability, Expected, Keep, Latencies,
+    Layered, MemoryBackend, ObjectChildren, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Retention, Roots,
+    SHALLOW, Snapshot, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept, check_moves,
 };
 pub use bristlecone_core as core;
 #[cfg(feature = "git")]

@@ -205,12 +205,22 @@ impl<F: Format> Repo<F> {
     /// Returns the generation number of a commit: 1 for one without parents, else one more than the largest
     /// of its parents'.
     ///
-    /// Costs one read, unless the commit came without its number, as from another store's objects.
+    /// Costs one read, unless the commit came without its number, as from another store's objects, or what numbers say is believed
+    /// no more ([`Repo::is_numbered`]).
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
     pub fn generation(&self, id: CommitId) -> Result<u64> {
         commit::generation(&self.now(), &self.shared.commit_ref(id))
+    }
+
+    /// Whether commits carry generation numbers that can be believed: the backend keeps them, and history was never deepened
+    /// behind a commit that it had ended with ([`crate::DEEPENED`]).
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn is_numbered(&self) -> Result<bool> {
+        history::is_numbered(&*self.shared.backend)
     }
 
     /// Returns the tree of a commit, with the commit as its origin.

@@ -112,7 +112,10 @@ fn unnoted(to: &AnyRepo, shallow: &HashSet<Oid>) -> Result<Vec<Oid>> {
 fn note_shallow(to: &AnyRepo, new: &[Oid], deeper: &[Oid]) -> Result<()> {
     let note = |oid: Oid, to| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to };
     let new = new.iter().map(|&oid| note(oid, Some(RefTarget::Object(oid.into()))));
-    let moves: Vec<RefMove> = new.chain(deeper.iter().map(|oid| note(*oid, None))).collect();
+    let mut moves: Vec<RefMove> = new.chain(deeper.iter().map(|oid| note(*oid, None))).collect();
+    if !deeper.is_empty() && to.is_numbered()? {
+        moves.push(RefMove::deepened());
+    }
     if !moves.is_empty() {
         to.move_refs(&moves, Durability::Synced)?;
     }

@@ -408,6 +408,11 @@ fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
         let to = place.path(format!("{format}-whole.git"));
         export(&place, format, &to, &[]);
         assert_same(&shallow, &Git::new(&to));
+        // What came first was numbered from where history ended then.
+        for (range, commits) in [("main~4..main", 4), ("main~6..main~1", 5), ("main..main~4", 0)] {
+            let log = place.json(["-r", format, "log", range]);
+            assert_eq!(log["commits"].as_array().unwrap().len(), commits, "{format}: {range}");
+        }
     }
 }
 

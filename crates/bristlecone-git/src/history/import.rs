@@ -339,7 +339,8 @@ fn note_shallow(backend: &dyn Backend, shallow: &[(Oid, ObjRef)], deeper: &[Oid]
         shallow.iter().map(|(oid, at)| (format!("{SHALLOW}{oid}"), *at)).filter(|(name, _)| !known.contains_key(name));
     let moves = moves.map(|(name, at)| RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(at)) });
     let gone = deeper.iter().map(|oid| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to: None });
-    refs::append(backend, moves.chain(gone).collect())
+    let deepened = (!deeper.is_empty()).then(RefMove::deepened);
+    refs::append(backend, deepened.into_iter().chain(moves).chain(gone).collect())
 }
 
 /// Whether HEAD names nothing, or a branch without commits.

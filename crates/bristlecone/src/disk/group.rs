@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Batch, Durability, RefMove},
+    backend::{Batch, DEEPENED, Durability, RefMove},
     engine::{Entered, Lead, Waited},
     sync::lock,
 };
@@ -89,6 +89,20 @@ impl DiskState {
             outcomes[index] = Some(base);
         }
         outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Unanswered))).collect()
+    }
+
+    /// Notes, before it is so, that batches bring back what retention has cut: what stands above it may have smaller generation
+    /// numbers.
+    pub(super) fn note_returned<'b>(&self, batches: impl IntoIterator<Item = &'b Batch>) -> Result<(), Error> {
+        let returns = self.tables.with_current(|table| {
+            let absent = &table.state.absent;
+            !absent.is_empty()
+                && batches.into_iter().any(|batch| batch.offsets().any(|(oid, _)| absent.contains_key(&oid)))
+        });
+        if !returns || self.get_ref(DEEPENED)?.is_some() {
+            return Ok(());
+        }
+        self.append(Batch::new(), &[RefMove::deepened()], Durability::None).map(|_| ())
     }
 
     /// Does what an append without objects and moves asks for: its durability.

@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Damage, Pins, Position},
+    backend::{Damage, Pins, Position, RefTarget},
     engine::{Derived, Poison},
     storage::{OpenMode, Storage},
     sync::lock,
@@ -332,6 +332,15 @@ impl DiskState {
             Err(TryLockError::WouldBlock) => lock(&self.log),
         };
         self.catch_up(&mut log)
+    }
+
+    /// Returns what a ref holds as this process knows it.
+    pub(super) fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        let tables = match self.published.refs().moved(name) {
+            Ok(target) => return Ok(target.cloned()),
+            Err(tables) => tables.clone(),
+        };
+        tables.get(name)
     }
 
     /// Whether there may be something behind the known end.

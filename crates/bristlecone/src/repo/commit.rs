@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source, TreeId, native::Native};
 
-use super::{Repo, history::EditedPaths};
+use super::{
+    Repo,
+    history::{CommitGraph, EditedPaths},
+};
 use crate::{
     Backend, Batch, Durability, Error, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
     store::{StoreView, resolve},
@@ -161,7 +164,7 @@ impl<F: Format> Repo<F> {
         // Where the number is not kept it would be computed from all ancestors, for nothing.
         if self.shared.backend.capabilities().metadata_words {
             for &parent in parents {
-                number = generation(store, &store.commit_ref(parent))?.max(number);
+                number = carried_generation(store, &store.commit_ref(parent))?.max(number);
             }
             number += 1;
         }
@@ -239,34 +242,15 @@ pub(super) fn head_move(name: &str, expected: Option<ObjRef>, head: ObjRef) -> R
     RefMove { name: name.to_owned(), expected, to: Some(RefTarget::Object(head)) }
 }
 
-/// Returns the generation number of a commit, from its record or from its ancestors'.
-pub(super) fn generation<F: Format>(store: &StoreView<F>, at: &ObjRef) -> Result<u64> {
-    let object = store.read(Kind::Commit, at)?;
-    if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
-        return Ok(generation);
-    }
-    // Without recursion: histories are deep.
-    let mut known: std::collections::HashMap<bristlecone_core::Oid, u64> = std::collections::HashMap::new();
-    let mut stack = vec![*at];
-    while let Some(&top) = stack.last() {
-        if known.contains_key(&top.oid) {
-            stack.pop();
-            continue;
-        }
-        let object = store.read(Kind::Commit, &top)?;
-        if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
-            known.insert(top.oid, generation);
-            continue;
-        }
-        let parents = store.format.decode_commit(&object)?.parents;
-        let parents: Vec<ObjRef> = parents.into_iter().map(ObjRef::from).collect();
-        let missing: Vec<ObjRef> = parents.iter().filter(|parent| !known.contains_key(&parent.oid)).copied().collect();
-        if missing.is_empty() {
-            let above = parents.iter().filter_map(|parent| known.get(&parent.oid)).max().copied().unwrap_or(0);
-            known.insert(top.oid, above + 1);
-        } else {
-            stack.extend(missing);
-        }
-    }
-    Ok(known[&at.oid])
+/// Returns the number that a commit carries, or the one that its ancestors tell.
+fn carried_generation<F: Format>(store: &Arc<StoreView<F>>, at: &ObjRef) -> Result<u64> {
+    let carried = store.read(Kind::Commit, at)?.metadata_word(0).filter(|&generation| generation > 0);
+    // One that history was deepened behind may be too small, and nobody believes what is made of it.
+    carried.map_or_else(|| generation(store, at), Ok)
+}
+
+/// Returns the generation number of a commit.
+pub(super) fn generation<F: Format>(store: &Arc<StoreView<F>>, at: &ObjRef) -> Result<u64> {
+    let entry = CommitGraph::new(store.clone()).read_numbered(at)?;
+    Ok(entry.number())
 }

@@ -31,7 +31,7 @@ mod run;
 mod watch;
 
 pub(crate) use changes::{EditedPaths, EditedPathsList};
-pub(crate) use graph::CommitGraph;
+pub(crate) use graph::{CommitGraph, is_numbered};
 pub use index::IndexedCommits;
 pub(crate) use index::bring_up;
 pub use log::Log;
@@ -51,7 +51,7 @@ pub struct LogEntry {
 
 impl LogEntry {
     /// Returns the generation number of a commit that was read with it.
-    fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         self.generation.unwrap_or_default()
     }
 }

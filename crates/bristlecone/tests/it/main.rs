@@ -9,6 +9,7 @@ mod copy;
 mod crash;
 mod cuts;
 mod dead;
+mod deepened;
 #[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;
 mod edits;

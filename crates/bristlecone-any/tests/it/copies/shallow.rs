@@ -55,6 +55,11 @@ fn a_shallow_history_is_copied_as_far_as_it_goes_and_deepened_later() {
         let report = copied(&whole, &to);
         assert_eq!((report.commits, to.shallow().unwrap().len()), (2, 0), "{name}");
         assert!(told(&to) == told(&whole), "{name}");
+        // Commits that were numbered from where history ended do not stand below those that came later.
+        let id = |index: usize| CommitId::new(ids[index]);
+        assert!(to.is_ancestor(id(1), id(3)).unwrap() && !to.is_ancestor(id(3), id(1)).unwrap(), "{name}");
+        assert_eq!(to.merge_bases(id(1), id(2)).unwrap(), [id(1)], "{name}");
+        assert_eq!(to.generation(id(3)).unwrap(), 4, "{name}");
     }
 }
 

@@ -123,8 +123,8 @@ impl HistoryWriter for IntoGit {
         let Some(object) = self.staging.snapshot.read(&ObjRef::from(*oid))? else { return Ok(()) };
         let at = object.location();
         drop(object);
-        let words = self.staging.backend.capabilities().metadata_words;
-        let generation = if words { self.repo.generation(self.repo.commit_id(ObjRef::new(*oid, at)))? } else { 0 };
+        let numbered = self.repo.is_numbered()?;
+        let generation = if numbered { self.repo.generation(self.repo.commit_id(ObjRef::new(*oid, at)))? } else { 0 };
         self.set_commit(number, StagedLocation(at.0), generation);
         Ok(())
     }

@@ -8,7 +8,6 @@ use crate::{
     history::{
         error::TransferError,
         report::{FOLLOWING, MovedRef, RefState},
-        store::SHALLOW,
     },
     worktree::HeldRefs,
 };
@@ -73,7 +72,7 @@ fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Resul
 
 /// Whether a commit is an ancestor of another one; histories may be shallow.
 fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool, TransferError> {
-    if repo.backend().list_refs(SHALLOW)?.is_empty() && repo.backend().capabilities().metadata_words {
+    if repo.backend().shallow()?.is_empty() && repo.backend().capabilities().metadata_words {
         return Ok(repo.is_ancestor(repo.commit_id(*ancestor), repo.commit_id(*descendant))?);
     }
     let mut seen: HashSet<Oid> = HashSet::new();

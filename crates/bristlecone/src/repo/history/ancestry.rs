@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{
     super::Repo,
-    graph::{CommitGraph, Parents, QueuedCommit},
+    graph::{CommitGraph, Parents, QueuedCommit, is_numbered},
     positions::{Positions, Reader, SAVED_MIN, Stop, Sweep},
 };
 use crate::{
@@ -123,7 +123,8 @@ impl<F: Format> Repo<F> {
             generation.is_ok_and(|generation| generation <= positions.highest() + FEW)
         };
         // What generation numbers are where commits do not carry them takes as long.
-        !self.shared.backend.capabilities().metadata_words || positions.len() > 0 && tips.iter().all(few)
+        let numbered = is_numbered(&*self.shared.backend);
+        numbered.is_ok_and(|numbered| !numbered) || positions.len() > 0 && tips.iter().all(few)
     }
 
     /// Answers a question about what led to some commits. Where that takes many commits without positions, they get some.
@@ -171,7 +172,7 @@ enum Found {
 impl<F: Format> Walk<'_, F> {
     /// Looks at a commit.
     fn look(&mut self, at: &ObjRef) -> Result<Found, Stop> {
-        let numbered = self.graph.numbered();
+        let numbered = self.graph.numbered()?;
         if !numbered && let Some(reader) = &mut self.reader {
             if let Some(position) = reader.find(&at.oid, None)? {
                 return Ok(Found::Position(position));

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{super::retention::standing, LogEntry, ahead::Far, watch::Watch};
 use crate::{
-    AbsentCommits, Result,
+    AbsentCommits, Backend, DEEPENED, Result,
     oid_map::{OidMap, OidSet},
     store::StoreView,
 };
@@ -24,6 +24,8 @@ pub(crate) struct CommitGraph<F: Format> {
     pub(super) store: Arc<StoreView<F>>,
     // What commits are read from together with trees, in a log of paths.
     source: Option<Arc<Far<F>>>,
+    // Whether the numbers that commits carry can be believed, once that is known.
+    numbered: Option<bool>,
     // Generation numbers of commits that came without, computed once for each walk.
     computed: OidMap<u64>,
     // Commits that history ends with, once they are known.
@@ -48,6 +50,7 @@ impl<F: Format> CommitGraph<F> {
         Self {
             store,
             source: None,
+            numbered: None,
             computed,
             shallow: None,
             absent: None,
@@ -62,14 +65,18 @@ impl<F: Format> CommitGraph<F> {
         Self { source: watch.map(|watch| watch.source().clone()), ..self }
     }
 
-    /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
-    pub(super) fn numbered(&self) -> bool {
-        self.store.backend.capabilities().metadata_words
+    /// Whether commits carry their generation numbers. Elsewhere, and where history was deepened since, one is known only after a
+    /// walk through all of history.
+    pub(crate) fn numbered(&mut self) -> Result<bool> {
+        Ok(match self.numbered {
+            Some(numbered) => numbered,
+            None => *self.numbered.insert(is_numbered(&*self.store.backend)?),
+        })
     }
 
     /// Reads a commit, with its generation number where commits carry them.
     pub(super) fn read(&mut self, at: &ObjRef) -> Result<LogEntry> {
-        if self.numbered() {
+        if self.numbered()? {
             return self.read_numbered(at);
         }
         let (at, commit, generation) = self.load(at)?;
@@ -77,7 +84,7 @@ impl<F: Format> CommitGraph<F> {
     }
 
     /// Reads a commit and its generation number, computing it if need be.
-    pub(super) fn read_numbered(&mut self, at: &ObjRef) -> Result<LogEntry> {
+    pub(crate) fn read_numbered(&mut self, at: &ObjRef) -> Result<LogEntry> {
         let (at, commit, stored) = self.load(at)?;
         let generation = match stored.or_else(|| self.computed.get(&at.oid).copied()) {
             Some(generation) => generation,
@@ -191,6 +198,12 @@ impl<F: Format> CommitGraph<F> {
     }
 
     fn load(&mut self, at: &ObjRef) -> Result<LoadedCommit> {
+        let numbered = self.numbered()?;
+        let (at, commit, carried) = self.load_as_it_is(at)?;
+        Ok((at, commit, carried.filter(|_| numbered)))
+    }
+
+    fn load_as_it_is(&mut self, at: &ObjRef) -> Result<LoadedCommit> {
         if let Some((loaded, bytes)) = self.ahead.remove(&at.oid) {
             self.ahead_bytes -= bytes;
             return Ok(loaded);
@@ -236,6 +249,11 @@ impl<F: Format> CommitGraph<F> {
         }
         unreachable!("the loop ends with the commit that it began with")
     }
+}
+
+/// Whether commits of a store carry generation numbers that can be believed.
+pub(crate) fn is_numbered(backend: &dyn Backend) -> Result<bool> {
+    Ok(backend.capabilities().metadata_words && backend.get_ref(DEEPENED)?.is_none())
 }
 
 /// A commit whose parents are being looked at.

@@ -58,7 +58,7 @@ impl<F: Format> Limited<F> {
         };
         walk.start(heads, &exclude, options.heads_before)?;
         let mut listed = walk.limit()?;
-        if walk.watch.is_none() && walk.graph.numbered() {
+        if walk.watch.is_none() && walk.graph.numbered()? {
             walk.leave_out(&mut listed, exclude)?;
         }
         match order {

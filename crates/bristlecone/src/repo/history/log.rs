@@ -6,7 +6,7 @@ use bristlecone_core::{Format, ObjRef, native::Native};
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::CommitGraph,
+    graph::is_numbered,
     lazy::LazyWalk,
     limited::Limited,
     order::{ByDate, Topological},
@@ -53,7 +53,7 @@ impl<F: Format> Log<F> {
 
 impl<F: Format> LogState<F> {
     fn start(store: &Arc<StoreView<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
-        let numbered = CommitGraph::new(store.clone()).numbered();
+        let numbered = is_numbered(&*store.backend)?;
         let limited = match options.order {
             _ if !options.exclude.is_empty() && (!options.paths.is_empty() || !numbered) => true,
             LogOrder::Date => false,

@@ -17,7 +17,7 @@ use self::{
     list::PartHead,
     part::{Link, NONE, PART_COMMITS, Part, prefix},
 };
-use crate::{AbsentCommits, Backend, Error, Result, backend::Position, oid_map::OidSet, store::StoreView};
+use crate::{AbsentCommits, Backend, DEEPENED, Error, Result, backend::Position, oid_map::OidSet, store::StoreView};
 
 mod build;
 mod list;
@@ -76,10 +76,15 @@ impl StoredGraph {
     /// Returns a check of what ends history before commits without parents.
     fn history_ends<F: Format>(&self, store: &StoreView<F>) -> Result<u64> {
         let (shallow, absent) = (store.backend.shallow()?, store.backend.absent()?);
-        if shallow.is_empty() && absent.is_empty() {
+        // Numbers in a graph from before are those that are believed no more.
+        let deepened = store.backend.get_ref(DEEPENED)?.is_some();
+        if shallow.is_empty() && absent.is_empty() && !deepened {
             return Ok(0);
         }
         let mut check = Xxh3::new();
+        if deepened {
+            check.update(DEEPENED.as_bytes());
+        }
         shallow.iter().for_each(|oid| check.update(oid.padded()));
         check.update(b"/");
         let returned = self.returned(store, &absent)?;

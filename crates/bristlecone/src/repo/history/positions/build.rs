@@ -217,7 +217,7 @@ impl<'a> Builder<'a> {
         if let Some(&position) = self.new.get(&at.oid) {
             return Ok(Seen::At(position));
         }
-        let numbered = graph.numbered();
+        let numbered = graph.numbered()?;
         if !numbered && let Some(position) = self.reader.find(&at.oid, None)? {
             return Ok(Seen::At(position));
         }
