@@ -42,7 +42,7 @@ mod writer;
 
 use std::{fmt, fs, path::Path, sync::Arc};
 
-use lmdb::{At, Env, EnvOptions};
+use lmdb::{At, Env, EnvOptions, Txn};
 use metadata::Metadata;
 use node::METADATA_KEY;
 
@@ -141,12 +141,13 @@ impl OkraMap {
         }
         let env = open_env(path, options, true)?;
         let mode = options.mode.unwrap_or(Mode::Store);
-        match read_metadata(&env, options) {
+        // Where another process makes a map at the same time, one of them finds the other's.
+        let mut txn = env.begin(false)?;
+        match read_metadata(&txn, env.file(), options) {
             Err(OkraError::NoMap { .. }) => {}
             Err(error) => return Err(error),
             Ok(_) => return Err(OkraError::Exists { file: env.file().to_owned() }),
         }
-        let mut txn = env.begin(false)?;
         let mut cursors = txn.write_cursors()?;
         cursors.put(At::Children, &[0], &NodeHash::of_empty().0)?;
         cursors.put(At::Children, &METADATA_KEY, &Metadata::new(mode).encode())?;
@@ -175,7 +176,7 @@ impl OkraMap {
             _ => return Err(OkraError::NoMap { file: path.display().to_string() }),
         }
         let env = open_env(path, options, false)?;
-        let metadata = read_metadata(&env, options)?;
+        let metadata = read_metadata(&env.begin(true)?, env.file(), options)?;
         Ok(Self { env, mode: metadata.mode, read_only: options.read_only })
     }
 
@@ -234,12 +235,11 @@ fn open_env(path: &Path, options: &OkraOptions, create: bool) -> Result<Env> {
 }
 
 /// Reads the metadata; a database without entries is no map yet.
-fn read_metadata(env: &Env, options: &OkraOptions) -> Result<Metadata> {
-    let txn = env.begin(true)?;
+fn read_metadata(txn: &Txn<'_>, file: &str, options: &OkraOptions) -> Result<Metadata> {
     if let Some(bytes) = txn.get(&METADATA_KEY)? {
-        return Metadata::decode(env.file(), bytes, options.mode);
+        return Metadata::decode(file, bytes, options.mode);
     }
-    let file = env.file().to_owned();
+    let file = file.to_owned();
     match txn.stat()? {
         (0, _) => Err(OkraError::NoMap { file }),
         (count, _) => Err(OkraError::Incompatible {

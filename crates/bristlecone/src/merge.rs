@@ -148,7 +148,8 @@ pub(crate) fn trees_by<F: Format, C>(
         store.snapshot.keep(&root.oid);
     }
     let mut tree = Tree::at(store, root);
-    tree.origin = ours.origin;
+    // A commit in flight is one, too: it has a root, so it is waited for no more.
+    tree.origin = ours.written_origin()?;
     Ok((tree, conflicts))
 }
 

@@ -20,6 +20,7 @@ use crate::{
     oid_map::OidMap,
     pool,
     repo::{Collector, StoredGraph, Upkeep},
+    swept::retry_swept,
     tree::PENDING_BYTES_MAX,
 };
 
@@ -515,7 +516,8 @@ impl PrewrittenValues {
         let sweeps = self.batch.left_out().1;
         let offsets: Vec<(Oid, u32)> = self.batch.offsets().collect();
         // On an error the batch stays: trees refer to what is in it.
-        let base = store.backend.append_keeping(&mut self.batch)?;
+        let mut state = (store, &mut self.batch);
+        let base = retry_swept(&mut state, |(store, _)| store, |(store, batch)| store.backend.append_keeping(batch))?;
         if sweeps != self.sweeps || self.places.len() + offsets.len() > PLACES_MAX {
             self.forget_places();
         }

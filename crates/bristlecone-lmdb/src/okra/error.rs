@@ -117,6 +117,13 @@ pub enum OkraError {
         /// The bound.
         bytes_max: u64,
     },
+    /// Another process has made the file larger than this one shows of it.
+    MapResized {
+        /// The file of the map.
+        file: String,
+        /// How much of it is shown.
+        bytes: u64,
+    },
     /// No space on the device.
     NoSpace {
         /// The file of the map.
@@ -215,6 +222,10 @@ impl fmt::Display for OkraError {
             Self::MapFull { file, bytes_max } => {
                 write!(f, "{file}: the map is full with {bytes_max} bytes; open it with a larger map size")
             }
+            Self::MapResized { file, bytes } => write!(
+                f,
+                "{file}: another process made it larger than the {bytes} bytes for which it was opened; open it again, with a larger map size"
+            ),
             Self::NoSpace { file } => write!(f, "{file}: no space left on the device; nothing was committed"),
             Self::Io { file, .. } => write!(f, "{file} cannot be read or written"),
             Self::Lmdb { file, reason, .. } => write!(f, "{file}: LMDB failed: {reason}"),
@@ -273,6 +284,7 @@ impl From<OkraError> for bristlecone::Error {
             | OkraError::AlreadyOpen { ref file }
             | OkraError::Damaged { ref file, .. }
             | OkraError::MapFull { ref file, .. }
+            | OkraError::MapResized { ref file, .. }
             | OkraError::Lmdb { ref file, .. } => Self::backend(file.clone(), error),
         }
     }

@@ -190,14 +190,31 @@ impl Env {
                 return self.ok(code).map(|()| unreachable!("a code that is not zero is an error"));
             }
         }
+        if !read_only {
+            // Pages that a reader saw which was killed would never be written again.
+            self.clear_dead_readers()?;
+        }
         let mut txn = ptr::null_mut();
         let flags = if read_only { ffi::MDB_RDONLY } else { 0 };
         // SAFETY: the environment is open.
-        self.ok(unsafe { ffi::mdb_txn_begin(self.env.as_ptr(), ptr::null_mut(), flags, &raw mut txn) })?;
+        let mut begin = || unsafe { ffi::mdb_txn_begin(self.env.as_ptr(), ptr::null_mut(), flags, &raw mut txn) };
+        let mut code = begin();
+        if code == ffi::MDB_READERS_FULL && self.clear_dead_readers()? > 0 {
+            code = begin();
+        }
+        self.ok(code)?;
         match NonNull::new(txn) {
             Some(txn) => Ok(Txn { txn, env: self, read_only }),
             None => Err(failure(&self.file, self.map_bytes, ffi::MDB_PROBLEM)),
         }
+    }
+
+    /// Gives the places of readers free whose processes ended without doing so; returns how many there were.
+    fn clear_dead_readers(&self) -> Result<u32> {
+        let mut dead = 0;
+        // SAFETY: the environment is open; LMDB writes the number.
+        self.ok(unsafe { ffi::mdb_reader_check(self.env.as_ptr(), &raw mut dead) })?;
+        Ok(dead.unsigned_abs())
     }
 
     /// Syncs the file.
@@ -235,6 +252,7 @@ impl Drop for Env {
 fn failure(file: &str, map_bytes: usize, code: c_int) -> OkraError {
     let file = file.to_owned();
     match code {
+        ffi::MDB_MAP_RESIZED => OkraError::MapResized { file, bytes: map_bytes as u64 },
         ffi::MDB_MAP_FULL => OkraError::MapFull { file, bytes_max: map_bytes as u64 },
         ffi::MDB_INVALID => OkraError::Incompatible {
             file,

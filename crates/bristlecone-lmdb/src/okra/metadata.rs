@@ -15,7 +15,8 @@ pub const VERSION: u8 = 3;
 pub enum Mode {
     /// Values. The map hashes the entries.
     Store,
-    /// Hashes that the caller gives, and no values.
+    /// Hashes that the caller gives, and no values. Roots, differences and copies go by these alone, so a hash must depend on its key,
+    /// too: two maps with the same hashes in the same order at other keys have the same root, and count as equal.
     Index,
 }
 

@@ -96,7 +96,8 @@ impl OkraSnapshot<'_> {
         Ok(OkraCursor { cursor: self.txn.cursor()?, place: Place::Start, snapshot: self })
     }
 
-    /// Returns the root: equal for equal entries, and different for others.
+    /// Returns the root: equal for equal entries, and different for others; in index mode, where hashes depend on their keys
+    /// ([`Mode::Index`]).
     ///
     /// # Errors
     /// [`OkraError::Damaged`] where there is no root, and those of LMDB.

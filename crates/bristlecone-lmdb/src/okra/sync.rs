@@ -2,7 +2,7 @@
 //!
 //! The walk goes through the source depth first, from left to right. Where the target has a node with the same key and
 //! hash, all below it is equal and skipped. Every answer is checked against the hash that was asked for, so that a
-//! source can withhold entries and cannot slip others in.
+//! source can withhold entries and cannot slip others in. In index mode no hash but the caller's covers a key ([`Mode::Index`]).
 
 use std::vec;
 

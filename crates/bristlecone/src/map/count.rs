@@ -79,7 +79,7 @@ impl Map {
         for edit in self.tree.edited_steps(None, None)? {
             let (key, change) = edit?;
             let (before, is_stored) = self.stored_place(key)?;
-            let place = (before + more).saturating_sub(fewer);
+            let place = (before.saturating_add(more)).saturating_sub(fewer);
             if place > index {
                 break;
             }
@@ -135,6 +135,6 @@ impl Map {
             more += u64::from(change == StepChange::Bound && !is_stored);
             fewer += u64::from(change == StepChange::Removed && is_stored);
         }
-        Ok((stored + more).saturating_sub(fewer))
+        Ok((stored.saturating_add(more)).saturating_sub(fewer))
     }
 }

@@ -175,6 +175,7 @@ impl<F: Format> Tree<F> {
     ///
     /// What the tree holds does not change; to see what others have committed, check their commit out.
     pub fn refresh(&mut self) {
+        self.forget_written();
         if !self.is_edited() && self.in_flight.is_empty() {
             self.renew(false);
         }

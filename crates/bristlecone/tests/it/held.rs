@@ -235,6 +235,33 @@ fn a_shared_value_that_was_dropped_is_committed_whole() {
 }
 
 #[test]
+fn a_value_that_waits_beside_one_that_was_dropped_is_read_and_more_is_set() {
+    let mut shared = Shared::new();
+    shared.repo.branch("main").unwrap().edit(&info(999), |tree| tree.set("value", vec![7; 10_000])).unwrap();
+    let mut tree = shared.repo.tree();
+    tree.set("b", vec![8; 10_000]).unwrap();
+    // The store has this one, so it does not wait.
+    tree.set("a", vec![7; 10_000]).unwrap();
+    shared.repo.branch("main").unwrap().edit(&info(999), |tree| tree.remove("value")).unwrap();
+    shared.cut();
+    assert_eq!(tree.get("b").unwrap().unwrap(), [8; 10_000]);
+    assert_eq!(tree.get("a").unwrap().unwrap(), [7; 10_000]);
+    let mut other = tree.clone();
+    for number in 0..200 {
+        other.set(&*format!("many/{number}"), vec![number; 10_000]).unwrap();
+    }
+    let mut outer = shared.repo.tree();
+    outer.set_tree("inner", &other).unwrap();
+    shared.repo.branch("side").unwrap().commit(&mut outer, &info(1000)).unwrap();
+    drop((tree, other, outer));
+    let (_, repo) = shared.reopened();
+    let tree = repo.branch("side").unwrap().tree().unwrap();
+    for (path, byte) in [("inner/a", 7), ("inner/b", 8), ("inner/many/199", 199)] {
+        assert_eq!(tree.get(path).unwrap().unwrap(), [byte; 10_000]);
+    }
+}
+
+#[test]
 fn trees_of_three_times_are_read_together() {
     let mut shared = Shared::new();
     let first = shared.tree();

@@ -56,6 +56,51 @@ fn parted(repo: &Repo) -> Result<(Tree, Tree), Error> {
 }
 
 #[test]
+fn a_merge_into_a_tree_that_goes_on_from_a_commit_goes_on_from_it_too() {
+    let repo = Repo::memory();
+    let (main, info) = (repo.branch("main").unwrap(), Info::unsigned("next"));
+    let base = main.tree().unwrap();
+    let mut theirs = base.clone();
+    theirs.set("dir/c", "3").unwrap();
+    let (mut first, tree) = parted(&repo).unwrap();
+    let head = main.commit(&mut first, &info).unwrap();
+    let mut merged = merge::trees(Some(&base), &tree, &theirs).unwrap().tree;
+    // A branch that is not there does not stand where the tree comes from.
+    let aside = repo.branch("side").unwrap().commit(&mut merged.clone(), &info);
+    assert!(matches!(aside, Err(Error::RefMoved { .. })), "{aside:?}");
+    let next = main.commit(&mut merged, &info).unwrap();
+    assert_eq!(repo.read_commit(next).unwrap().parents, [head]);
+    assert_eq!(repo.checkout(next).unwrap().count("dir").unwrap(), 3);
+}
+
+#[test]
+fn a_refreshed_tree_forgets_the_commits_that_it_went_on_from() {
+    let repo = Repo::memory();
+    let main = repo.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let value: Arc<[u8]> = vec![5; 10_000].into();
+    tree.set("a", &*value).unwrap();
+    let mut first = tree.fork_for_commit().unwrap();
+    main.commit(&mut first, &Info::unsigned("first")).unwrap();
+    drop(first);
+    main.edit(&Info::unsigned("second"), |tree| tree.remove("a")).unwrap();
+    repo.move_refs(
+        &[RefMove { name: "refs/heads/main".to_owned(), expected: bristlecone::Expected::Any, to: None }],
+        Durability::None,
+    )
+    .unwrap();
+    let sweep = || repo.sweep(&[], &bristlecone::SweepLimits::default().grace(0)).unwrap().objects;
+    assert_eq!(tree.get("a").unwrap().unwrap(), *value);
+    tree.refresh();
+    // What the tree holds stays, and the commits go.
+    let swept = sweep();
+    assert!(swept > 0);
+    assert_eq!(tree.get("a").unwrap().unwrap(), *value);
+    drop(tree);
+    assert!(sweep() > 0);
+}
+
+#[test]
 fn what_waits_for_a_commit_that_nobody_makes_ends_in_an_error() {
     let (sender, results) = mpsc::channel();
     for &(name, operation) in OPERATIONS {

@@ -1,6 +1,8 @@
 //! A process that is killed in the middle of batches leaves a map whose root is that of its entries.
 
 use std::{
+    fs,
+    io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -86,4 +88,45 @@ fn a_killed_process_leaves_whole_batches() {
         assert_eq!(root.hash.0, model::build(Mode::Store, &contents).2);
     }
     assert!(done > 20, "the processes were killed before they did anything");
+}
+
+/// Starts a process that reads a map until it is killed, and kills it then.
+fn kill_a_reader(dir: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "okra::killed::killed_readers_take_no_room_and_no_places"])
+        .env("BRISTLECONE_TEST_OKRA_READ", dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map(Result::unwrap).any(|line| line.ends_with("reads")), "the process has ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_readers_take_no_room_and_no_places() {
+    if let Ok(dir) = std::env::var("BRISTLECONE_TEST_OKRA_READ") {
+        let map = OkraMap::open(Path::new(&dir), &OkraOptions::default().read_only(true)).unwrap();
+        let _reader = map.read().unwrap();
+        println!("reads");
+        thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let map = OkraMap::create(dir.path(), &OkraOptions::default().sync(false)).unwrap();
+    let set = |number: u32| {
+        let mut writer = map.write().unwrap();
+        writer.set(b"key", &[number as u8; 3000]).unwrap();
+        writer.commit().unwrap();
+    };
+    set(0);
+    kill_a_reader(dir.path());
+    (1..400).for_each(set);
+    let bytes = fs::metadata(dir.path().join("data.mdb")).unwrap().len();
+    assert!(bytes < 200_000, "{bytes} bytes: pages are kept for a reader that is gone");
+    // More than there are places in LMDB's table, and nobody writes.
+    (0..130).for_each(|_| kill_a_reader(dir.path()));
+    assert_eq!(map.read().unwrap().get(b"key").unwrap(), Some(&[143; 3000][..]));
 }
