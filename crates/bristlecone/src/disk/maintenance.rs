@@ -101,6 +101,12 @@ impl DiskState {
         let (tables, tail) = (self.tables.all(), (self.published.end() >> 32) as u32);
         let mut sealed = numbers_of(&tables);
         sealed.retain(|&number| number < tail || number >= COLD);
+        // So small a store cannot be beyond it, with its indexes and filters: the system need not be asked.
+        let of_segment =
+            |&number: &u32| tables.iter().find_map(|table| table.get(number)).map_or(0, |found| found.bytes);
+        if sealed.iter().map(of_segment).sum::<u64>() <= budget / 2 {
+            return hand;
+        }
         let is_beyond = || shown_file_bytes().is_some_and(|bytes| bytes > budget);
         for _ in &sealed {
             if !is_beyond() {

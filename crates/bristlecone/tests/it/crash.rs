@@ -50,7 +50,7 @@ fn a_crash_at_any_call_of_a_collection_loses_nothing_synced() {
     assert!(collecting.len() >= 3);
     for (options, cold_bytes) in [(tiny(), 600), (tiny_with_maps(), 1200)] {
         let engine = DiskEngine::new(options.cold_bytes(cold_bytes));
-        let options = Options { seeds: 1, seed_first: 21, nested_step: step(80, 4), ..Options::default() };
+        let options = Options { seeds: 1, seed_first: 21, nested_step: step(160, 4), ..Options::default() };
         let report = explore(&engine, &collecting, options);
         println!("cold segments of {cold_bytes} bytes: {report}");
         report.assert_sound();
@@ -78,7 +78,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let (draw_step, nested_step) = (step(8, 1), step(80, 6));
+        let (draw_step, nested_step) = (step(16, 1), step(160, 6));
         let options = Options { seeds: 1, seed_first: 11, draw_step, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
@@ -89,7 +89,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
-    for (options, step) in [(tiny(), step(16, 2)), (tiny_as_shipped(), step(40, 5))] {
+    for (options, step) in [(tiny(), step(32, 2)), (tiny_as_shipped(), step(80, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let report = explore_deaths(&engine, &deaths(), step, options);
