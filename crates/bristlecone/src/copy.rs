@@ -1,7 +1,8 @@
 //! Copying objects from one store to another: everything that heads lead to and that is not there yet.
 //!
 //! What is copied goes children before parents, and refs are moved behind it, so an object that is there has
-//! everything below it: the walk stops at it. Each object is checked by itself when it is met, and together with what it
+//! everything below it: the walk stops at it. Where a backend does not promise that ([`Capabilities::atomic_commits`]), as a Git
+//! repository, it stops at commits to which refs lead, and looks at all that is below others. Each object is checked by itself when it is met, and together with what it
 //! names when that is here. Commits are found first, then copied from the oldest on, some together with what
 //! is new in their trees. Objects are found level by level and read many a call, so that slow stores overlap the waits, and
 //! values are copied as they are met; of all others only ids are held, what one call brings, and a batch of bounded size.
@@ -64,6 +65,8 @@ impl<F: Format> Repo<F> {
             source: &source,
             sink,
             seen: OidSet::default(),
+            reached: None,
+            promised: self.shared.backend.promised_to()?.is_some(),
             numbered: self.is_numbered()?,
             generations: OidMap::default(),
             shallow: from.shared.backend.shallow()?.into_iter().collect(),
@@ -88,6 +91,10 @@ struct Copy<'c, F: Format> {
     sink: FlushSink<'c>,
     // Objects that are there or are being copied.
     seen: OidSet,
+    // Commits and tags to which refs lead here, once that is asked.
+    reached: Option<OidSet>,
+    // Whether what is missing here may be asked for elsewhere.
+    promised: bool,
     // Whether commits here carry their generation numbers, and those of copied ones.
     numbered: bool,
     generations: OidMap<u64>,
@@ -205,7 +212,7 @@ impl<F: Format> Copy<'_, F> {
     /// Finds what is to be copied of a pass, level by level, and copies what names nothing.
     fn find(&mut self, pass: CopyPass, heads: Vec<CopyHead>) -> Result<ToCopy> {
         let mut found = ToCopy::default();
-        let mut level = self.new_ones(heads)?;
+        let mut level = self.new_ones(pass, heads, &mut found)?;
         while !level.is_empty() {
             let mut next = Vec::new();
             let source = self.source;
@@ -227,7 +234,7 @@ impl<F: Format> Copy<'_, F> {
                     self.meet(pass, *at, &object, &mut found, &mut next)?;
                 }
             }
-            level = self.new_ones(next)?;
+            level = self.new_ones(pass, next, &mut found)?;
         }
         Ok(found)
     }
@@ -281,22 +288,83 @@ impl<F: Format> Copy<'_, F> {
         }
     }
 
-    /// Returns those objects that are neither there nor being copied; from now on they count as being copied.
-    fn new_ones(&mut self, objects: Vec<CopyHead>) -> Result<Vec<CopyHead>> {
-        let mut unknown = Vec::new();
-        for head in objects {
-            if self.seen.len() >= SEEN_MAX {
-                self.seen.clear();
+    /// Returns those objects that are neither there nor being copied, and where an object that is there does not say so of what it
+    /// names, those below it; from now on they count as being copied.
+    fn new_ones(&mut self, pass: CopyPass, objects: Vec<CopyHead>, found: &mut ToCopy) -> Result<Vec<CopyHead>> {
+        let (mut new, mut open) = (Vec::new(), objects);
+        while !open.is_empty() {
+            let mut unknown = Vec::new();
+            for head in open {
+                if self.seen.len() >= SEEN_MAX {
+                    self.seen.clear();
+                }
+                if self.seen.insert(head.1.oid) && self.sink.known(&head.1.oid).is_none() {
+                    unknown.push(head);
+                }
             }
-            if self.seen.insert(head.1.oid) && self.sink.known(&head.1.oid).is_none() {
-                unknown.push(head);
+            let (absent, there) = self.part(unknown)?;
+            new.extend(absent);
+            there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
+            // Kept first and then looked up again: what is there now stays.
+            let (absent, there) = self.part(there)?;
+            new.extend(absent);
+            open = self.below(pass, there, found)?;
+        }
+        Ok(new)
+    }
+
+    /// Returns what objects name that are there, where that need not be there, too: after a power cut, or since another program
+    /// has dropped it. What refs lead to is whole.
+    fn below(&mut self, pass: CopyPass, there: Vec<CopyHead>, found: &mut ToCopy) -> Result<Vec<CopyHead>> {
+        let mut below = Vec::new();
+        if self.to.shared.backend.capabilities().atomic_commits || self.promised {
+            return Ok(below);
+        }
+        for (kind, at) in there {
+            // In a Git repository a value is one object.
+            let is_value = kind == Some(Kind::Contents) && self.to.shared.backend.capabilities().git.is_some();
+            if is_value || self.is_reached(&at.oid)? {
+                continue;
+            }
+            let Some(object) = self.store.snapshot.read(&at.oid.into())? else { continue };
+            if CopyPass::of(object.kind()) != pass {
+                self.seen.remove(&at.oid);
+                found.roots.push((object.kind(), at));
+                continue;
+            }
+            for (kind, child) in self.named(&at.oid, &object)? {
+                if CopyPass::of(kind) != pass {
+                    found.roots.push((kind, child.into()));
+                } else if kind != Kind::Commit || !self.notes.there.contains(&at.oid) {
+                    below.push((Some(kind), child.into()));
+                }
             }
         }
-        let (mut absent, there) = self.part(unknown)?;
-        there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
-        // Kept first and then looked up again: what is there now stays.
-        absent.extend(self.part(there)?.0);
-        Ok(absent)
+        Ok(below)
+    }
+
+    /// Whether refs lead to a commit here.
+    fn is_reached(&mut self, oid: &Oid) -> Result<bool> {
+        if let Some(reached) = &self.reached {
+            return Ok(reached.contains(oid));
+        }
+        let refs = self.to.shared.backend.list_refs("")?;
+        let objects = refs.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        });
+        let (mut reached, mut stack): (OidSet, Vec<Oid>) = (OidSet::default(), objects.collect());
+        while let Some(oid) = stack.pop() {
+            if reached.contains(&oid) {
+                continue;
+            }
+            let Some(object) = self.store.snapshot.read(&oid.into())? else { continue };
+            if CopyPass::of(object.kind()) == CopyPass::History {
+                reached.insert(oid);
+                stack.extend(self.named(&oid, &object)?.into_iter().map(|(_, child)| child));
+            }
+        }
+        Ok(self.reached.insert(reached).contains(oid))
     }
 
     /// Returns those of some objects that are not there, and those that are.

@@ -16,6 +16,7 @@ mod multi_pack_index;
 mod odb;
 mod pack;
 mod packed_refs;
+mod partial;
 mod processes;
 mod repack;
 mod seam;

@@ -1,0 +1,55 @@
+//! Objects in a repository may lack what they name: after a power cut, or since Git dropped what nothing led to.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    CommitId, Durability, Expected, MemoryBackend, ObjRef, Oid, RefMove, RefTarget, Repo,
+    core::git::{Algorithm, Git},
+};
+use bristlecone_git::{backend::GitOptions, layout::Layout};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git as RealGit;
+
+use crate::backend::{info, open};
+
+/// Returns a store of three commits, and the last one.
+fn source() -> (Repo<Git>, CommitId) {
+    let repo = Repo::with_backend(Git::new(Algorithm::Sha1), Arc::new(MemoryBackend::new()));
+    let main = repo.branch("main").unwrap();
+    for number in 0..3 {
+        let info = info(&number.to_string(), Durability::None);
+        main.edit(&info, |tree| tree.set(&*format!("a/n{number}"), number.to_string())).unwrap();
+    }
+    let head = main.head().unwrap().unwrap();
+    (repo, head)
+}
+
+fn lead_to(repo: &Repo<Git>, head: Oid) {
+    let to = Some(RefTarget::Object(ObjRef::from(head)));
+    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to };
+    repo.move_refs(&[wanted], Durability::Synced).unwrap();
+}
+
+#[needs(git)]
+#[test]
+fn a_copy_brings_what_objects_lack_that_no_ref_leads_to() {
+    let (from, head) = source();
+    let mut objects = Vec::new();
+    from.backend().each_object(&mut |oid, _| Ok(objects.push(oid)), &mut |_| ()).unwrap();
+    assert!(objects.len() >= 12, "{}", objects.len());
+    for missing in objects {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let options = GitOptions::default().background(false).loose(true);
+        let (_, to) = open(dir.path(), options.clone());
+        to.copy_objects(&from, &[head]).unwrap();
+        drop(to);
+        let name = missing.to_string();
+        std::fs::remove_file(dir.path().join("objects").join(&name[..2]).join(&name[2..])).unwrap();
+        let (_, to) = open(dir.path(), options);
+        assert_eq!(to.copy_objects(&from, &[head]).unwrap().objects, 1, "{missing}");
+        lead_to(&to, head.oid());
+        RealGit::new(dir.path()).fsck();
+        assert_eq!(to.copy_objects(&from, &[head]).unwrap().objects, 0);
+    }
+}
