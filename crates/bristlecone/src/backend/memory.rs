@@ -97,8 +97,12 @@ impl MemoryState {
         self.batches.push((base, length as u32));
     }
 
-    /// Fails if a sweep that began since the batch was made dropped what it or a move needs. The caller holds the refs.
-    fn refuse_gone(&self, batch: &Batch, moves: &[RefMove]) -> Result<(), Error> {
+    /// Fails if a batch is too large, or a sweep that began since it was made dropped what it or a move needs. The caller holds the refs.
+    fn check_batch(&self, batch: &Batch, moves: &[RefMove]) -> Result<(), Error> {
+        let (bytes, bytes_max) = (batch.bytes().len() as u64, Batch::BYTES_MAX as u64);
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
+        }
         let mut gone = batch.needed(moves, self.sweeps.load(Acquire));
         if gone.is_empty() {
             return Ok(());
@@ -294,13 +298,13 @@ impl Backend for MemoryBackend {
         let shared = &*self.0;
         if moves.is_empty() {
             let _refs = read_lock(&shared.refs);
-            shared.refuse_gone(&batch, moves)?;
+            shared.check_batch(&batch, moves)?;
             return Ok(shared.keep(batch));
         }
         // The check and the move are one step under the lock of the refs; the objects in between are cheap.
         let mut refs = write_lock(&shared.refs);
         check_moves(moves, |name| refs.by_name.get(name))?;
-        shared.refuse_gone(&batch, moves)?;
+        shared.check_batch(&batch, moves)?;
         let base = shared.keep(batch);
         refs.position.0 += 1;
         for wanted in moves {
@@ -318,7 +322,7 @@ impl Backend for MemoryBackend {
     fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
         let shared = &*self.0;
         let _refs = read_lock(&shared.refs);
-        shared.refuse_gone(batch, &[])?;
+        shared.check_batch(batch, &[])?;
         let base = match shared.arena.keep_copy(batch.bytes()) {
             Some(base) => {
                 shared.note(base, batch.bytes().len());

@@ -168,7 +168,7 @@ impl<'m> MapCursor<'m> {
     /// Goes on to the next entry and lends it; `None` behind the last one, where the cursor stays.
     ///
     /// # Errors
-    /// As [`Map::get`]; then the cursor stays where it was.
+    /// As [`Map::get`]; then the cursor stays where it was, or on an entry that cannot be read, as [`MapCursor::item`] says again.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<MapItem<'_, 'm>>> {

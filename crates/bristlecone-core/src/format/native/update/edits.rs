@@ -34,6 +34,12 @@ pub(super) struct NativeEdit<'e> {
     pub(super) item: Option<NodeItem<'e>>,
 }
 
+/// Returns a place in the bytes of changes. Their caller holds them in memory many times over; beyond this the answer would be wrong.
+#[inline]
+fn place(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("the changes of a level have fewer than 4 GiB")
+}
+
 impl LevelEdits {
     pub(super) fn new() -> Self {
         Self { buffer: SmallVec::new(), list: SmallVec::new() }
@@ -88,8 +94,9 @@ impl LevelEdits {
         let (Some(first), Some(last)) = (list.first(), list.last()) else { return };
         // Bytes are in the order of changes; the step of a put lies within its item.
         let start = if first.item.is_empty() { first.step.start } else { first.item.start };
-        let base = self.buffer.len() as u32;
+        let base = place(self.buffer.len());
         self.buffer.extend_from_slice(&other.buffer[start as usize..last.item.end as usize]);
+        place(self.buffer.len());
         let here = |range: &Range<u32>| range.start - start + base..range.end - start + base;
         self.list.extend(list.iter().map(|change| EncodedItem {
             step: here(&change.step),
@@ -107,9 +114,9 @@ impl LevelEdits {
 
     /// Adds a removal.
     pub(super) fn remove(&mut self, step: &[u8]) {
-        let start = self.buffer.len() as u32;
+        let start = place(self.buffer.len());
         self.buffer.extend_from_slice(step);
-        let end = self.buffer.len() as u32;
+        let end = place(self.buffer.len());
         self.list.push(EncodedItem { step: start..end, item: end..end, at: Location::NONE, count: 0, fingerprint: 0 });
     }
 
@@ -123,7 +130,7 @@ impl LevelEdits {
     /// Records the item that was just written from `start`, whose step's length follows `tag` bytes.
     fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, fingerprint: u8) {
         let skip = start + tag + if step.len() < 0x80 { 1 } else { 2 };
-        let range = |from: usize, to: usize| from as u32..to as u32;
+        let range = |from: usize, to: usize| place(from)..place(to);
         self.list.push(EncodedItem {
             step: range(skip, skip + step.len()),
             item: range(start, self.buffer.len()),
