@@ -13,11 +13,13 @@ pub use self::{
     lsm::LsmUtxo,
     tree::{TreeUtxo, output_path},
 };
+use self::digest::Digester;
 use crate::{BlockError, BlockHash, OutputRef, Point};
 
 mod changes;
 mod digest;
 mod lsm;
+mod redeemable;
 mod tree;
 
 /// How far a set is.
@@ -106,11 +108,46 @@ pub trait UtxoStore: Send {
     /// Those of the store.
     fn entries(&self) -> Result<u64, UtxoError>;
 
+    /// Calls `each` for every output in the set and its CBOR, transaction by transaction in ascending order.
+    ///
+    /// # Errors
+    /// Those of the store; whatever `each` returns.
+    fn each(&self, each: &mut EachOutput<'_>) -> Result<(), UtxoError>;
+
     /// Returns the digest of the set, which reads all of it.
     ///
     /// # Errors
     /// Those of the store; [`UtxoError::Output`].
-    fn digest(&self) -> Result<UtxoDigest, UtxoError>;
+    fn digest(&self) -> Result<UtxoDigest, UtxoError> {
+        digest_by(|each| self.each(each))
+    }
+
+    /// Returns the outputs whose addresses are of redemption, as those of `avvmDistr` in a Byron genesis file. Reads the whole set.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn redeemable(&self) -> Result<Vec<OutputRef>, UtxoError> {
+        let mut found = Vec::new();
+        self.each(&mut |output, cbor| {
+            if redeemable::is_redeemable(cbor) {
+                found.push(output);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// What is called with each output and its CBOR.
+pub type EachOutput<'a> = dyn FnMut(OutputRef, &[u8]) -> Result<(), UtxoError> + 'a;
+
+/// Returns the digest of the outputs with which `walk` calls what it is given.
+fn digest_by(walk: impl FnOnce(&mut EachOutput<'_>) -> Result<(), UtxoError>) -> Result<UtxoDigest, UtxoError> {
+    let mut digester = Digester::new();
+    walk(&mut |output, cbor| {
+        digester.add(output, cbor).map_err(|source| UtxoError::Output { entry: output.to_string(), source })
+    })?;
+    Ok(digester.finish())
 }
 
 /// Why a set did not do what it was asked for.

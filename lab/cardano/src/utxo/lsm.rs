@@ -5,7 +5,7 @@ use std::path::Path;
 use bristlecone::Durability;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
-use super::{Changes, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest::Digester};
+use super::{Changes, EachOutput, UtxoError, UtxoStore, UtxoTip};
 use crate::{OutputRef, TxId};
 
 /// The length of a key: a transaction's id, and a place in four big-endian bytes.
@@ -116,15 +116,14 @@ impl UtxoStore for LsmUtxo {
         Ok(self.entries)
     }
 
-    fn digest(&self) -> Result<UtxoDigest, UtxoError> {
-        let mut digester = Digester::new();
+    fn each(&self, each: &mut EachOutput<'_>) -> Result<(), UtxoError> {
         for entry in self.database.snapshot().iter(&self.outputs) {
             let (key, value) = entry.into_inner().map_err(|source| self.failed(source))?;
             let output = parse(&key)
                 .ok_or_else(|| UtxoError::OtherStore { reason: format!("{}: an entry names no output", self.file) })?;
-            digester.add(output, &value).map_err(|source| UtxoError::Output { entry: output.to_string(), source })?;
+            each(output, &value)?;
         }
-        Ok(digester.finish())
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bristlecone::{Branch, CommitId, Durability, Info, Map, Native, Repo, Result as StoreResult, Tree};
 
-use super::{Changes, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest::Digester};
+use super::{Changes, EachOutput, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest_by};
 use crate::{OutputRef, Point, TxId};
 
 /// Values up to this length are inline: most outputs.
@@ -134,18 +134,20 @@ impl TreeUtxo {
     /// # Errors
     /// Those of the store; [`UtxoError::Output`].
     pub fn digest_of(map: &Map) -> Result<UtxoDigest, UtxoError> {
-        let mut digester = Digester::new();
-        let mut cursor = map.cursor()?;
-        while let Some(item) = cursor.next()? {
-            let key = item.key();
-            let text = || String::from_utf8_lossy(key).into_owned();
-            let output = parse_key(key)
-                .ok_or_else(|| UtxoError::OtherStore { reason: format!("the entry {} names no output", text()) })?;
-            let value = item.value()?;
-            digester.add(output, value).map_err(|source| UtxoError::Output { entry: text(), source })?;
-        }
-        Ok(digester.finish())
+        digest_by(|each| each_of(map, each))
     }
+}
+
+fn each_of(map: &Map, each: &mut EachOutput<'_>) -> Result<(), UtxoError> {
+    let mut cursor = map.cursor()?;
+    while let Some(item) = cursor.next()? {
+        let output = parse_key(item.key()).ok_or_else(|| {
+            let reason = format!("the entry {} names no output", String::from_utf8_lossy(item.key()));
+            UtxoError::OtherStore { reason }
+        })?;
+        each(output, item.value()?)?;
+    }
+    Ok(())
 }
 
 impl UtxoStore for TreeUtxo {
@@ -182,8 +184,8 @@ impl UtxoStore for TreeUtxo {
         Ok(self.map.len()?)
     }
 
-    fn digest(&self) -> Result<UtxoDigest, UtxoError> {
-        Self::digest_of(&self.map)
+    fn each(&self, each: &mut EachOutput<'_>) -> Result<(), UtxoError> {
+        each_of(&self.map, each)
     }
 }
 
