@@ -123,3 +123,28 @@ fn what_a_refused_append_brought_is_written_again() {
     let kept: &GitBackend = &backend;
     kept.close().unwrap();
 }
+
+/// A user protects packs with files of that name, too.
+#[needs(git)]
+#[test]
+fn a_pack_that_a_user_protects_stays_also_without_its_index() {
+    let (dir, git, options) = init(false);
+    let (backend, repo) = open(dir.path(), options.clone());
+    commit(&repo, "x");
+    drop((backend, repo));
+    git.run(&["repack", "-adq"]);
+    let packs = dir.path().join("objects/pack");
+    let names = std::fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path());
+    let index = names.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "idx")).unwrap();
+    std::fs::remove_file(&index).unwrap();
+    // As `git index-pack --keep` makes it before it writes the index.
+    let keep = std::fs::File::create(index.with_extension("keep")).unwrap();
+    keep.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(172_800)).unwrap();
+    drop(keep);
+    // A name in which no pack of ours could end.
+    let odd = packs.join(format!("é{}.keep", "x".repeat(39)));
+    std::fs::write(&odd, "bristlecone\n").unwrap();
+    drop(open(dir.path(), options));
+    assert!(index.with_extension("pack").exists() && index.with_extension("keep").exists());
+    assert!(!odd.exists(), "what says that it is ours protects nothing");
+}
