@@ -124,6 +124,33 @@ fn what_a_refused_append_brought_is_written_again() {
     kept.close().unwrap();
 }
 
+/// As in an import that takes long enough for a repack of ours.
+#[needs(git)]
+#[test]
+fn a_repack_leaves_packs_alone_that_no_ref_leads_to_yet() {
+    // Commits between them have a repack that only leaves the protected packs out.
+    for commits in [0, 5] {
+        let (dir, git, options) = init(false);
+        let (backend, repo) = open(dir.path(), options.repack_min(4));
+        let mut values = Vec::new();
+        for n in 0..5 {
+            let (batch, oid) = value(&format!("number {n}"));
+            backend.append(batch, &[], Durability::None).unwrap();
+            values.push(oid);
+            (0..commits).for_each(|m| commit(&repo, &format!("x{n}-{m}")));
+        }
+        assert_eq!(keeps(&git), 5);
+        git.run(&["repack", "-adq"]);
+        for (n, oid) in values.into_iter().enumerate() {
+            backend.append(Batch::new(), &[tag(&n.to_string(), oid)], Durability::None).unwrap();
+        }
+        git.fsck();
+        assert_eq!(git.text(&["cat-file", "-p", "3"]), "number 3");
+        backend.close().unwrap();
+        git.fsck();
+    }
+}
+
 /// A user protects packs with files of that name, too.
 #[needs(git)]
 #[test]
