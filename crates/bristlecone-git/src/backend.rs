@@ -61,6 +61,7 @@ pub(crate) use keep::{Keep, Keeps};
 use open_repository::OpenRepository;
 pub use options::GitOptions;
 pub use parts::GitObjects;
+pub(crate) use reachability::Reachability;
 
 /// A store in a Git repository.
 #[derive(Debug)]
@@ -86,11 +87,7 @@ impl GitBackend {
     pub fn open_path(layout: &Layout, options: GitOptions) -> Result<Self> {
         let mut options = options;
         options.algorithm = layout.algorithm;
-        if layout.git_dir != layout.common_dir
-            && let Ok(below) = layout.git_dir.strip_prefix(&layout.common_dir)
-        {
-            below.to_str().unwrap_or_default().clone_into(&mut options.head_dir);
-        }
+        layout.head_dir()?.clone_into(&mut options.head_dir);
         // Git begins reflogs where there are working trees, unless its configuration says otherwise.
         options.reflogs &= match layout.config.get("core.logallrefupdates") {
             Some(b"always") => true,

@@ -136,6 +136,23 @@ fn the_branch_that_git_has_checked_out_is_refused() {
     place.fails(2, &["main checked out in"], ["set", "-b", "main", "a", "b"]);
 }
 
+/// A linked working tree may name its repository by a relative path.
+#[needs(git)]
+#[test]
+fn the_branch_of_a_linked_working_tree_is_meant_however_its_path_is_spelled() {
+    let mut place = GitPlace::new();
+    place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
+    place.go("bare.git");
+    place.git(["worktree", "add", "-q", "-b", "other", "../linked"]);
+    let main = place.git(["rev-parse", "main"]);
+    place.go("linked");
+    place.file(".git", "gitdir: ../bare.git/worktrees/linked\n");
+    place.fails(2, &["other checked out in", "/linked"], ["set", "a", "b"]);
+    place.ok(["set", "a", "b", "--worktree"]);
+    assert_eq!(place.git(["rev-parse", "main"]), main);
+    assert_eq!(place.git(["show", "other:a"]), "b");
+}
+
 #[needs(git)]
 #[test]
 fn an_import_of_another_repository_moves_no_branch_that_is_checked_out() {

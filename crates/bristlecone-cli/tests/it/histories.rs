@@ -378,6 +378,21 @@ fn missing_objects_are_named_and_the_rest_can_come() {
     }
 }
 
+/// Exports a store of three shallow commits into a copy of the whole repository, with its branch at `at`. What that has
+/// of the history before stays in it.
+fn exports_to_whole(place: &Place, format: &str, whole: &Git, name: &str, at: &str) {
+    let to = place.path(format!("{format}-{name}.git"));
+    whole.run(&["clone", "-q", "--bare", ".", to.to_str().unwrap()]);
+    let git = Git::new(&to);
+    git.run(&["update-ref", "refs/heads/main", at]);
+    git.run(&["repack", "-adq"]);
+    let report = export(place, format, &to, &[]);
+    assert_eq!(report["cut"], serde_json::json!([]), "{report}");
+    assert!(!to.join("shallow").exists(), "{format} {name}");
+    assert_eq!(git.text(&["rev-list", "--count", "main"]), "8", "{format} {name}");
+    git.fsck();
+}
+
 #[needs(git)]
 #[test]
 fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
@@ -398,6 +413,9 @@ fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
         let to = place.path(format!("{format}-shallow.git"));
         export(&place, format, &to, &[]);
         assert_same(&shallow, &Git::new(&to));
+        for (name, branch) in [("older", "main~3"), ("newest", "main")] {
+            exports_to_whole(&place, format, &whole, name, branch);
+        }
         assert_eq!(place.json(["-r", format, "log"])["commits"].as_array().unwrap().len(), 3);
         assert_eq!(place.run(["-r", format, "check"]).code, 0, "{format}");
     }

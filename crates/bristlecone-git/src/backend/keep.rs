@@ -13,7 +13,6 @@ use std::{
     collections::HashSet,
     io,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use bristlecone::{
@@ -43,8 +42,6 @@ const SPARE: &str = "bristlecone/spare-keep-";
 const SPARES_MAX: usize = 4;
 /// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
-/// After so long a process has written more into a file than its name.
-const OLD: Duration = Duration::from_secs(60);
 
 /// The protection of a pack, for as long as it lives or until its file is removed.
 #[derive(Debug)]
@@ -181,10 +178,8 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
     }
     for pack in names.iter().filter_map(|name| name.strip_suffix(".keep")) {
         let name = format!("{PACKS}/{pack}.keep");
-        let whole = names.contains(&format!("{pack}.idx"));
-        // Without a word it is the user's, or that of a Git which is about to write the pack.
-        let wanted = is_ours(files, pack)? || !whole && is_old_and_wordless(files, &name)?;
-        left += usize::from(wanted && !remove_left(files, &name, Some(pack))?);
+        // Without a word of ours it is the user's, or that of a Git: their packs stay, also one that has lost its index.
+        left += usize::from(is_ours(files, pack)? && !remove_left(files, &name, Some(pack))?);
     }
     Ok(left)
 }
@@ -208,10 +203,6 @@ fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     }
     files.remove(name)?;
     Ok(true)
-}
-
-fn is_old_and_wordless(files: &Files, name: &str) -> Result<bool> {
-    Ok(files.is_older(name, OLD)? && is_wordless(files, name)?)
 }
 
 /// Whether a file holds nothing, or zeroes, as a power cut leaves one.

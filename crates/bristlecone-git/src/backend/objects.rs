@@ -217,11 +217,11 @@ pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
 
 /// Takes away the names of a pack that another one replaced: the index first, so that no process begins to use it. The
 /// files are removed later.
-pub(super) fn unlink_pack_later(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
+pub(super) fn unlink_pack_later(refs: &Refs, pack: &str) -> Result<()> {
     for ending in ["idx", "rev", "pack"] {
         refs.unlink_later(&format!("{PACKS}/{pack}.{ending}"))?;
     }
-    keep::end(files, pack)
+    Ok(())
 }
 
 /// Returns the packs that are whole and not under the protection of a process of ours: those are still being written.

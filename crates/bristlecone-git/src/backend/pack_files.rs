@@ -9,7 +9,8 @@ pub(super) const PACKS: &str = "objects/pack";
 
 /// Returns the name of a pack's index until it is whole.
 pub(super) fn part_of(pack: &str) -> String {
-    format!("{PACKS}/tmp_idx_{}", &pack[pack.len().saturating_sub(40)..])
+    // A name that is not ours may have a character where ours would begin.
+    format!("{PACKS}/tmp_idx_{}", pack.get(pack.len().saturating_sub(40)..).unwrap_or(pack))
 }
 
 /// Removes the files of a pack: the index first, so that no process begins to use it.

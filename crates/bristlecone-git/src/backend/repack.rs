@@ -5,7 +5,8 @@
 //! not even what no ref leads to: `git gc` drops that. Packs that say that they stay as they are do so, and so do packs
 //! that an index over several packs lists.
 //!
-//! What is not durable yet is repacked first, and is durable then: the journal goes on without its lines.
+//! What is not durable yet is repacked first, and is durable then: the journal goes on without its lines. Packs under
+//! protection are left out: the pack that replaced them would have none, and no ref may lead to it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,7 +19,6 @@ use bristlecone::{Error, Result};
 
 use super::{
     journal::{JournalLine, Value},
-    keep,
     multi_pack_index::ListedPacks,
     objects,
     open_repository::{OpenRepository, REPACK, Writer},
@@ -142,21 +142,11 @@ impl OpenRepository {
 
     /// Repacks the packs that are not durable, if there are at least `packs_min`, and takes them out of the journal.
     fn repack_unsynced(&self, packs_min: usize) -> Result<()> {
-        let (number, lines) = self.locked(|writer| {
+        let (number, mut lines) = self.locked(|writer| {
             let now = writer.journal.now();
             Ok((now.number, now.lines.clone()))
         })?;
-        let mut seen = BTreeSet::new();
-        let mut packs: Vec<String> = Vec::new();
-        for line in &lines {
-            // Git may have packed everything anew meanwhile.
-            if let JournalLine::Pack(name) = line
-                && seen.insert(name.clone())
-                && self.files.stat(&format!("{PACKS}/{name}.idx"))?.is_some()
-            {
-                packs.push(name.clone());
-            }
-        }
+        let (packs, whole) = self.unprotected_packs(&mut lines, packs_min)?;
         if packs.len() < packs_min {
             return Ok(());
         }
@@ -164,7 +154,7 @@ impl OpenRepository {
         // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
         let replaced = self.replace(&packs, &new)?;
         self.locked(|writer| {
-            if !replaced {
+            if !replaced || !whole {
                 return self.make_durable(writer);
             }
             if writer.journal.now().number == number {
@@ -173,6 +163,33 @@ impl OpenRepository {
             }
             Ok(())
         })
+    }
+
+    /// Returns the packs of lines of the journal that are not protected, and whether those are all packs of these lines.
+    /// Where there are enough of them before the first one that is protected, the lines from there on are removed.
+    fn unprotected_packs(&self, lines: &mut Vec<JournalLine>, packs_min: usize) -> Result<(Vec<String>, bool)> {
+        let (mut seen, mut packs) = (BTreeSet::new(), Vec::new());
+        // The line of the first protected pack, and how many others are before it.
+        let mut protected = None;
+        for (index, line) in lines.iter().enumerate() {
+            let JournalLine::Pack(name) = line else { continue };
+            if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() {
+                // No ref may lead to its objects yet, and none would protect the pack that they came into.
+                protected.get_or_insert((index, packs.len()));
+                continue;
+            }
+            // Git may have packed everything anew meanwhile.
+            if seen.insert(name.clone()) && self.files.stat(&format!("{PACKS}/{name}.idx"))?.is_some() {
+                packs.push(name.clone());
+            }
+        }
+        let Some((line, before)) = protected else { return Ok((packs, true)) };
+        if before < packs_min {
+            return Ok((packs, false));
+        }
+        packs.truncate(before);
+        lines.truncate(line);
+        Ok((packs, true))
     }
 
     /// Begins a generation of the journal without its first `lines` lines, whose packs are durable by now.
@@ -218,15 +235,14 @@ impl OpenRepository {
                 if index % LISTED_EVERY == 0 {
                     listed.refresh(&self.files)?;
                 }
-                // A process protects it since, or the user does.
-                let kept =
-                    self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)?;
+                // The user protects it since.
+                let kept = self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some();
                 if kept || listed.may_have(name) {
                     all = false;
                     return Ok(());
                 }
                 self.odb.forget_pack(name);
-                objects::unlink_pack_later(&self.files, &self.refs, name)
+                objects::unlink_pack_later(&self.refs, name)
             })?;
             // A thread that waits gets its turn: the lock is not a fair one.
             if self.waiting.load(Relaxed) > 0 {

@@ -76,7 +76,7 @@ pub struct ExportReport {
     pub packs: u64,
     /// Bytes of these with their indexes.
     pub pack_bytes: u64,
-    /// Commits whose parents are not in the store.
+    /// Commits that were written without their parents.
     pub shallow: Vec<Oid>,
 }
 
@@ -86,7 +86,8 @@ pub struct ExportReport {
 /// checked out, unless [`ExportOptions::force`] is set; those below `refs/remotes/` always follow.
 ///
 /// Where the store's retention has cut the parents of a commit, the commit is shallow in the repository, unless that has
-/// the parents from an earlier export; of a `native` store, Git's ids of what follows are then others.
+/// the parents from an earlier export; of a `native` store, Git's ids of what follows are then others. A commit whose
+/// parents were never fetched is shallow, too, unless refs of the repository lead to all of them.
 ///
 /// Law: what was imported from a repository has the same ids again.
 ///
@@ -145,12 +146,13 @@ fn from_git(
     let existing = existing::of(&to.repository, to.made, false, scratch)?;
     let width = git.algorithm().oid_bytes();
     let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
+    let ends = wanted.ends.without_whole(&objects, width, &existing)?;
     let walker = |sender, meters| TreeWalk::new(&objects, git.algorithm(), &existing, others, sender, meters, false);
     let job = TransferJob {
         objects: &objects,
         algorithm: git.algorithm(),
         tips: &wanted.tips,
-        ends: &wanted.ends,
+        ends: &ends,
         existing: &existing,
         commits: Ids::new(width, scratch),
         walker,

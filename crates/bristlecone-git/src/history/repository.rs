@@ -51,8 +51,7 @@ impl Repository {
     pub(crate) fn of(layout: Layout, path: &Path) -> Result<Self> {
         let options = OdbOptions { base_cache_bytes: BASE_BYTES, ..OdbOptions::default() };
         let odb = Arc::new(Odb::open_path_with(&layout, options)?);
-        let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
-        let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
+        let reader = Refs::open(layout.storage(), layout.algorithm, layout.head_dir()?);
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
         let shallow = shallow(&Files::new(layout.storage()), layout.algorithm)?;
         Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string() })

@@ -89,12 +89,10 @@ impl Layout {
 
     /// Reads the configuration; `worktree` is where the files would be, going by the folders.
     fn with_dirs(git_dir: PathBuf, worktree: Option<&Path>) -> Result<Self> {
-        let common_dir = match read_line(&git_dir.join("commondir"))? {
-            Some(common) => {
-                let common = git_dir.join(common);
-                common.canonicalize().map_err(|source| Error::io(common.display().to_string(), source))?
-            }
-            None => git_dir.clone(),
+        // Both without links and "..", so that one is seen to be below the other.
+        let (git_dir, common_dir) = match read_line(&git_dir.join("commondir"))? {
+            Some(common) => (canonical(&git_dir)?, canonical(&git_dir.join(common))?),
+            None => (git_dir.clone(), git_dir),
         };
         let linked = common_dir != git_dir;
         let file = common_dir.join("config");
@@ -168,6 +166,19 @@ impl Layout {
         self.git_dir != self.common_dir
     }
 
+    /// Returns the folder of `HEAD` as a path below the common folder: empty but for a linked working tree.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] if it is not below the common folder, or its path is no text.
+    pub fn head_dir(&self) -> Result<&str> {
+        let below = self.git_dir.strip_prefix(&self.common_dir).ok().and_then(Path::to_str);
+        below.ok_or_else(|| Error::Incompatible {
+            file: self.git_dir.display().to_string(),
+            found: "a linked working tree that does not lie in its repository's folder".to_owned(),
+            expected: format!("one below {}, with a name in UTF-8", self.common_dir.display()),
+        })
+    }
+
     /// Returns the storage rooted at the common folder.
     #[must_use]
     pub fn storage(&self) -> Arc<dyn Storage> {
@@ -222,6 +233,10 @@ fn follow_file(file: &Path) -> Result<PathBuf> {
         return Err(Error::NoStore { file: format!("{} (named by {name})", dir.display()) });
     }
     Ok(dir)
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|source| Error::io(path.display().to_string(), source))
 }
 
 /// Returns the path in a file of one line, if there is such a file.

@@ -13,8 +13,8 @@ use bristlecone::{
 };
 
 use crate::repository::{
-    files::{self, Files, ReadOutcome},
-    refs::holder,
+    files::{Files, ReadOutcome},
+    refs::{is_listed, locked_error},
 };
 
 const INDEX: &str = "index";
@@ -43,13 +43,16 @@ impl IndexLock {
                 Err(source) => return Err(Error::io(files.describe(LOCK), source)),
             }
             let waited = began.elapsed();
-            if waited >= Duration::from_millis(wait_ms)
-                && let Some(stat) = files.stat(LOCK)?
-                && let ReadOutcome::Bytes(bytes) = files.read_up_to(LOCK, 64)?
-            {
-                let file = files.describe(LOCK);
-                let holder = holder(&file, &bytes, files::age(&stat));
-                return Err(Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 });
+            if waited >= Duration::from_millis(wait_ms) {
+                let bytes = match files.read_up_to(LOCK, 64)? {
+                    ReadOutcome::Bytes(bytes) => Some(bytes),
+                    ReadOutcome::Dir => Some(Vec::new()),
+                    // It was given up just now, or is a link that leads nowhere.
+                    ReadOutcome::Absent => is_listed(&files, LOCK)?.then(Vec::new),
+                };
+                if let Some(bytes) = bytes {
+                    return Err(locked_error(&files, LOCK, &bytes, waited));
+                }
             }
             thread::sleep(PAUSE);
         }
@@ -72,6 +75,31 @@ impl Drop for IndexLock {
         if !self.done {
             // There is no caller to tell; the next process that wants the lock learns of it.
             let _ = self.files.remove(LOCK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::storage::RealStorage;
+
+    use super::*;
+
+    #[test]
+    fn the_wait_ends_also_for_a_folder_and_for_a_link_that_leads_nowhere() {
+        for link in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let lock = dir.path().join(LOCK);
+            if link {
+                std::os::unix::fs::symlink("nowhere", &lock).unwrap();
+            } else {
+                std::fs::create_dir(&lock).unwrap();
+            }
+            let began = Instant::now();
+            let storage = Arc::new(RealStorage::new(dir.path()).following_links());
+            let taken = IndexLock::take(storage, 20);
+            assert!(matches!(taken, Err(Error::Locked { .. })), "{taken:?}");
+            assert!(began.elapsed() < Duration::from_secs(1));
         }
     }
 }

@@ -6,6 +6,7 @@ use bristlecone::{
 };
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
+    history::{ImportOptions, Repository, StoreFormat, import},
     layout::Layout,
 };
 use bristlecone_needs::needs;
@@ -122,4 +123,88 @@ fn what_a_refused_append_brought_is_written_again() {
     git.fsck();
     let kept: &GitBackend = &backend;
     kept.close().unwrap();
+}
+
+/// As in an import that takes long enough for a repack of ours.
+#[needs(git)]
+#[test]
+fn a_repack_leaves_packs_alone_that_no_ref_leads_to_yet() {
+    // Commits between them have a repack that only leaves the protected packs out.
+    for commits in [0, 5] {
+        let (dir, git, options) = init(false);
+        let (backend, repo) = open(dir.path(), options.repack_min(4));
+        let mut values = Vec::new();
+        for n in 0..5 {
+            let (batch, oid) = value(&format!("number {n}"));
+            backend.append(batch, &[], Durability::None).unwrap();
+            values.push(oid);
+            (0..commits).for_each(|m| commit(&repo, &format!("x{n}-{m}")));
+        }
+        assert_eq!(keeps(&git), 5);
+        git.run(&["repack", "-adq"]);
+        for (n, oid) in values.into_iter().enumerate() {
+            backend.append(Batch::new(), &[tag(&n.to_string(), oid)], Durability::None).unwrap();
+        }
+        git.fsck();
+        assert_eq!(git.text(&["cat-file", "-p", "3"]), "number 3");
+        backend.close().unwrap();
+        git.fsck();
+    }
+}
+
+/// What is in memory, or in a removed file that is open, is not in the repository.
+#[needs(git)]
+#[test]
+fn an_import_writes_what_no_ref_leads_to_again() {
+    let (dir, git, options) = init(false);
+    let (backend, repo) = open(dir.path(), options);
+    commit(&repo, "x");
+    let tree = repo.branch("x").unwrap().tree().unwrap();
+    assert_eq!(tree.get("a/b").unwrap().as_deref(), Some(&b"the value"[..]));
+    git.run(&["update-ref", "-d", "refs/heads/x"]);
+    git.run(&["repack", "-adq"]);
+    git.run(&["prune-packed"]);
+    git.run(&["prune", "--expire=now"]);
+    let other = RealGit::init(dir.path().join("other"), &[]);
+    other.write("a/b", "the value");
+    other.commit_all("of another repository");
+    let from = Repository::open(other.dir()).unwrap();
+    let backend: std::sync::Arc<dyn Backend> = backend;
+    let store = StoreFormat::Git(Git::new(Algorithm::Sha1));
+    let report = import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.counts.blobs, report.counts.trees, report.counts.commits), (1, 2, 1));
+    git.fsck();
+    assert_eq!(git.text(&["show", "main:a/b"]), "the value");
+    // What refs lead to is not written twice.
+    other.write("c", "one more");
+    other.commit_all("the next");
+    let from = Repository::open(other.dir()).unwrap();
+    let report = import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.counts.blobs, report.counts.trees, report.counts.commits), (1, 1, 1));
+    git.fsck();
+}
+
+/// A user protects packs with files of that name, too.
+#[needs(git)]
+#[test]
+fn a_pack_that_a_user_protects_stays_also_without_its_index() {
+    let (dir, git, options) = init(false);
+    let (backend, repo) = open(dir.path(), options.clone());
+    commit(&repo, "x");
+    drop((backend, repo));
+    git.run(&["repack", "-adq"]);
+    let packs = dir.path().join("objects/pack");
+    let names = std::fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path());
+    let index = names.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "idx")).unwrap();
+    std::fs::remove_file(&index).unwrap();
+    // As `git index-pack --keep` makes it before it writes the index.
+    let keep = std::fs::File::create(index.with_extension("keep")).unwrap();
+    keep.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(172_800)).unwrap();
+    drop(keep);
+    // A name in which no pack of ours could end.
+    let odd = packs.join(format!("é{}.keep", "x".repeat(39)));
+    std::fs::write(&odd, "bristlecone\n").unwrap();
+    drop(open(dir.path(), options));
+    assert!(index.with_extension("pack").exists() && index.with_extension("keep").exists());
+    assert!(!odd.exists(), "what says that it is ours protects nothing");
 }

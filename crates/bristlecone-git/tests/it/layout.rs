@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bristlecone::Error;
 use bristlecone::core::git::Algorithm;
+use bristlecone::{Error, RefTarget};
+use bristlecone_git::backend::{GitBackend, GitOptions};
+use bristlecone_git::history::Repository;
 use bristlecone_git::layout::{Config, Layout};
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::Git;
@@ -86,6 +88,38 @@ fn repositories_of_git_are_found_from_within() {
     git.run(&["config", "--unset", "core.worktree"]);
     git.run(&["config", "core.bare", "true"]);
     assert!(from(root.join("repo/.git")).is_bare());
+}
+
+/// As Git writes `.git` with `worktree.useRelativePaths`, and as a user may move it.
+#[needs(git)]
+#[test]
+fn a_linked_working_tree_has_its_own_head_however_its_path_is_spelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = canonical(dir.path());
+    let git = Git::init(root.join("repo"), &[]);
+    git.commit_all("a commit");
+    git.run(&["worktree", "add", "-q", "../linked", "-b", "side"]);
+    std::os::unix::fs::symlink("repo", root.join("alias")).unwrap();
+    let absolute = format!("{}/alias/.git/worktrees/linked", root.display());
+    for path in ["../repo/.git/worktrees/linked", "../alias/.git/worktrees/linked", &absolute] {
+        std::fs::write(root.join("linked/.git"), format!("gitdir: {path}\n")).unwrap();
+        for found in
+            [Layout::open(&root.join("linked")).unwrap(), Layout::discover(&root.join("linked")).unwrap().unwrap()]
+        {
+            assert_eq!(found.head_dir().unwrap(), "worktrees/linked", "{path}");
+            assert!(found.is_linked());
+            let backend = GitBackend::open_path(&found, GitOptions::default()).unwrap();
+            assert_eq!(backend.git_head().unwrap(), Some(RefTarget::Symbolic("refs/heads/side".to_owned())), "{path}");
+        }
+    }
+    // A folder that is not below that of the repository has no HEAD there: the main one is another's.
+    std::fs::rename(root.join("repo/.git/worktrees/linked"), root.join("moved")).unwrap();
+    std::fs::write(root.join("moved/commondir"), "../repo/.git\n").unwrap();
+    std::fs::write(root.join("linked/.git"), "gitdir: ../moved\n").unwrap();
+    let found = Layout::open(&root.join("linked")).unwrap();
+    let opened = GitBackend::open_path(&found, GitOptions::default());
+    assert!(matches!(opened, Err(Error::Incompatible { .. })), "{opened:?}");
+    assert!(Repository::open(&root.join("linked")).is_err());
 }
 
 #[test]

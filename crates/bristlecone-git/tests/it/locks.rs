@@ -183,3 +183,25 @@ fn what_was_written_for_a_lock_that_never_came_is_taken_back() {
     drop(lock);
     commit(&repo, "main", 1).unwrap();
 }
+
+/// Neither can be read, and neither is a lock of ours.
+#[test]
+fn the_wait_ends_also_for_a_folder_and_for_a_link_that_leads_nowhere() {
+    for link in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let (_backend, repo) = open(dir.path(), GitOptions::default().lock_wait_ms(20));
+        let lock = dir.path().join("refs/heads/side.lock");
+        if link {
+            std::os::unix::fs::symlink("nowhere", &lock).unwrap();
+        } else {
+            std::fs::create_dir(&lock).unwrap();
+        }
+        let began = Instant::now();
+        let error = commit(&repo, "side", 1).unwrap_err();
+        assert!(matches!(&error, Error::Locked { file, .. } if file.ends_with("side.lock")), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(1));
+        if link { std::fs::remove_file(&lock) } else { std::fs::remove_dir(&lock) }.unwrap();
+        commit(&repo, "side", 2).unwrap();
+    }
+}

@@ -85,9 +85,7 @@ pub(crate) fn run(
         skip: false,
         verify: false,
     };
-    let mut outcome = pipeline::run(inner, &meters, target, progress)?;
-    outcome.shallow.extend(job.ends.shallow.iter().map(|oid| (*oid, ObjRef::from(*oid))));
-    Ok(outcome)
+    pipeline::run(inner, &meters, target, progress)
 }
 
 /// Commits and tags of the store, spelled as Git would, with native ids.

@@ -18,6 +18,7 @@ use crate::history::{
     pipeline::{
         channel::{Message, NO_NUMBER, Named, Sender, TreeBase},
         contract::{Existing, KEPT_TREES_BYTES_MAX, Meters, OutgoingCommit, Stopped, Walker},
+        graph::has_all,
     },
     staging::Staging,
     table::Table,
@@ -160,24 +161,29 @@ impl Walker for NativeWalk<'_> {
         for &parent in &commit.parents {
             decoded.parents.push(self.commit_oid(parent)?.into());
         }
+        let mut shallow = commit.shallow;
         let (oid, raw) = match kept {
             Some(raw) => {
                 let oid = self.git.algorithm().object_id(Kind::Commit, &raw);
                 let kept = git::decode_commit(self.git.algorithm(), &raw)
                     .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?;
-                let shallow = commit.shallow || self.shallow.contains(&oid);
-                let parents = kept.parents == decoded.parents || (decoded.parents.is_empty() && shallow);
+                let never_fetched = decoded.parents.is_empty() && self.shallow.contains(&oid);
+                let parents =
+                    kept.parents == decoded.parents || decoded.parents.is_empty() && (shallow || never_fetched);
                 if kept.tree != decoded.tree || !parents {
                     let reason = "the bytes that Git had of it name another tree or other parents";
                     return Err(TransferError::refused(format!("the commit {}", commit.oid), reason).into());
                 }
+                let parents: Vec<Oid> = kept.parents.iter().map(|parent| parent.oid()).collect();
+                // Where the repository has all parents, it would lose them from its history.
+                shallow = (shallow || never_fetched) && !has_all(self.existing, &parents)?;
                 (oid, raw)
             }
             None => commit_bytes(self.git, decoded)
                 .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?,
         };
         self.commits.set(commit.number, oid.as_bytes())?;
-        let OutgoingCommit { number, tree, parents, shallow, .. } = commit;
+        let OutgoingCommit { number, tree, parents, .. } = commit;
         Ok(self.sender.send(if self.existing.commit(number, &oid)? {
             Message::CommitExisting { number, oid }
         } else {

@@ -14,10 +14,12 @@ use bristlecone::{
 
 use crate::history::{
     error::TransferError,
+    ids::Ids,
     known::{Bound, KnownBounds},
+    objects::{CommitHead, Objects, StoreObjects, note_tree},
     pipeline::contract::Existing,
     presence::PresenceIndex,
-    table::Table,
+    table::{Scratch, Table},
 };
 
 /// What a store of the format `git` has.
@@ -28,12 +30,57 @@ pub(crate) struct GitExisting {
     closed: bool,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
+    // Directories and values of the commits that refs name, where a Git may drop all others.
+    held: OnceLock<Ids>,
+    git: Git,
+    scratch: Scratch,
 }
 
 impl GitExisting {
-    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
+    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>, scratch: &Scratch) -> Self {
         let closed = backend.capabilities().atomic_commits;
-        Self { repo: Repo::with_backend(git, backend), presence, closed, reachable: OnceLock::new() }
+        let repo = Repo::with_backend(git, backend);
+        let (reachable, held) = (OnceLock::new(), OnceLock::new());
+        Self { repo, presence, closed, reachable, held, git, scratch: scratch.clone() }
+    }
+
+    /// Returns the commits that refs name.
+    fn tips(&self) -> Result<Vec<ObjRef>, TransferError> {
+        let mut tips = Vec::new();
+        for target in self.repo.backend().list_refs("")?.into_values() {
+            if let RefTarget::Object(at) = target
+                && let Some(object) = self.repo.backend().read(&at)?
+                && object.kind() == Kind::Commit
+            {
+                tips.push(at);
+            }
+        }
+        Ok(tips)
+    }
+
+    /// Returns the directories and values of the commits that refs name. Others may be written a second time; in a
+    /// repository they may be gone, although this process has them in memory or has a file open that was removed.
+    fn held(&self) -> Result<&Ids, TransferError> {
+        if let Some(held) = self.held.get() {
+            return Ok(held);
+        }
+        let (objects, algorithm) = (StoreObjects::new(&**self.repo.backend()), self.git.algorithm());
+        let (mut held, mut raw) = (Ids::new(algorithm.oid_bytes(), &self.scratch), Vec::new());
+        for tip in self.tips()? {
+            let read = objects.read(&tip.oid, &mut raw)?;
+            let head = read.and_then(|_| CommitHead::parse(algorithm.oid_bytes(), &raw));
+            if let Some(head) = head {
+                note_tree(&objects, algorithm, head.tree, &mut held)?;
+            }
+        }
+        Ok(self.held.get_or_init(|| held))
+    }
+
+    fn present(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
+        match &self.presence {
+            None => Ok(None),
+            Some(presence) => Ok(presence.find(Some(kind), oid)?),
+        }
     }
 
     /// Returns the commits that refs lead to.
@@ -41,15 +88,7 @@ impl GitExisting {
         if let Some(reachable) = self.reachable.get() {
             return Ok(reachable);
         }
-        let mut tips = Vec::new();
-        for target in self.repo.backend().list_refs("")?.into_values() {
-            if let RefTarget::Object(at) = target
-                && let Some(object) = self.repo.backend().read(&at)?
-                && object.kind() == Kind::Commit
-            {
-                tips.push(self.repo.commit_id(at));
-            }
-        }
+        let tips: Vec<_> = self.tips()?.into_iter().map(|at| self.repo.commit_id(at)).collect();
         let mut reachable = HashSet::new();
         for entry in self.repo.log(&tips, LogOptions::default()) {
             reachable.insert(entry?.id.oid());
@@ -60,14 +99,12 @@ impl GitExisting {
 
 impl Existing for GitExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        match &self.presence {
-            None => Ok(None),
-            Some(presence) => Ok(presence.find(Some(kind), oid)?),
-        }
+        let dropped = self.repo.backend().capabilities().git.is_some() && self.held()?.get(oid)?.is_none();
+        if dropped { Ok(None) } else { self.present(kind, oid) }
     }
 
     fn commit(&self, _: u32, oid: &Oid) -> Result<bool, TransferError> {
-        if self.find(Kind::Commit, oid)?.is_none() {
+        if self.present(Kind::Commit, oid)?.is_none() {
             return Ok(false);
         }
         // Where a crash can lose some of what was written and keep the rest, only refs tell what is complete.

@@ -10,6 +10,7 @@ use crate::history::{
     error::{Missing, Origin, TransferError},
     ids::Ids,
     objects::{CommitHead, Objects, read_as},
+    pipeline::contract::Existing,
     table::{Scratch, Table},
 };
 
@@ -69,6 +70,35 @@ impl Ends {
     pub(crate) fn of_shallow(shallow: &HashSet<Oid>) -> Self {
         Self { shallow: shallow.clone(), absent: HashSet::new() }
     }
+
+    /// Returns the ends of a history for a destination that has parents of shallow commits: those commits are not shallow
+    /// there, else Git would not see what it had before them.
+    pub(crate) fn without_whole(
+        &self,
+        objects: &impl Objects,
+        width: usize,
+        existing: &dyn Existing,
+    ) -> Result<Self, TransferError> {
+        let (mut shallow, mut raw) = (HashSet::new(), Vec::new());
+        for oid in &self.shallow {
+            let read = read_as(objects, oid, Kind::Commit, &mut raw)?.is_ok();
+            let head = if read { CommitHead::parse(width, &raw) } else { None };
+            if !has_all(existing, &head.map_or(Vec::new(), |head| head.parents))? {
+                shallow.insert(*oid);
+            }
+        }
+        Ok(Self { shallow, absent: self.absent.clone() })
+    }
+}
+
+/// Whether the destination has each of these commits, with all that it leads to; not if there are none.
+pub(crate) fn has_all(existing: &dyn Existing, commits: &[Oid]) -> Result<bool, TransferError> {
+    for oid in commits {
+        if !existing.commit(u32::MAX, oid)? {
+            return Ok(false);
+        }
+    }
+    Ok(!commits.is_empty())
 }
 
 /// How far commits are followed.

@@ -190,22 +190,38 @@ impl Waiting {
 
     /// Removes a lock that a process of ours left, or waits a little.
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
-        let ReadOutcome::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
+        let (bytes, there) = match files.read_up_to(name, HEAD_BYTES)? {
+            ReadOutcome::Bytes(bytes) => (bytes, true),
+            // A folder is no lock of ours, and nor is a link that leads nowhere.
+            ReadOutcome::Dir => (Vec::new(), true),
+            ReadOutcome::Absent => (Vec::new(), false),
+        };
         if is_left(files, name, &bytes)? {
             return files.remove(name).map(drop);
         }
         let waited = self.began.elapsed();
         let left = Duration::from_millis(self.wait.held_ms).saturating_sub(waited);
-        if left.is_zero() {
-            let Some(stat) = files.stat(name)? else { return Ok(()) };
-            let file = files.describe(name);
-            let holder = holder(&file, &bytes, files::age(&stat));
-            return Err(Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 });
+        if left.is_zero() && (there || is_listed(files, name)?) {
+            return Err(locked_error(files, name, &bytes, waited));
         }
-        thread::sleep(self.pause.min(left));
+        thread::sleep(if left.is_zero() { self.pause } else { self.pause.min(left) });
         self.pause = (self.pause * 2).min(Duration::from_millis(10));
         Ok(())
     }
+}
+
+/// Whether a folder has an entry of this name, also a link that leads nowhere.
+pub(crate) fn is_listed(files: &Files, name: &str) -> Result<bool> {
+    let (dir, own) = name.rsplit_once('/').unwrap_or(("", name));
+    Ok(files.list(dir)?.iter().any(|entry| entry == own))
+}
+
+/// Returns the error of a wait that ended: the lock file begins with these bytes.
+pub(crate) fn locked_error(files: &Files, name: &str, bytes: &[u8], waited: Duration) -> Error {
+    let file = files.describe(name);
+    let age = files.stat(name).ok().flatten().map_or(Duration::ZERO, |stat| files::age(&stat));
+    let holder = holder(&file, bytes, age);
+    Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 }
 }
 
 /// Whether a lock file that begins with these bytes was left by a killed process of ours. The lock of the store must be
@@ -225,7 +241,7 @@ pub(super) fn remove_left(files: &Files, path: &str) -> Result<()> {
 }
 
 /// Says of a lock file, which begins with these bytes, which program holds it and how a user ends that.
-pub(crate) fn holder(file: &str, bytes: &[u8], age: Duration) -> String {
+fn holder(file: &str, bytes: &[u8], age: Duration) -> String {
     let (who, says) = if bytes.starts_with(OURS) {
         ("a writer of this store, perhaps on another machine", String::new())
     } else if wordless(bytes) {
