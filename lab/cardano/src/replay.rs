@@ -264,15 +264,17 @@ impl<'s> Replay<'s> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Looks whether the chain led to the point where the set stands.
+    /// Looks whether the chain led to the last block that is known, and to the point where the set stands.
     fn met(&self) -> Result<(), ReplayError> {
-        match (self.resume, self.last) {
-            (Some(resume), Some(point)) => {
-                let reason = format!("the chain ends with it, and the set stands at {resume}");
-                Err(ReplayError::NotThisChain { point, reason })
+        let (point, reason) = match (self.known, self.resume, self.last) {
+            (Some(known), ..) => (known, "it is the last block that is known, and the chain ends without it".to_owned()),
+            (None, Some(resume), Some(last)) => {
+                (last, format!("the chain ends with it, and the set stands at {resume}"))
             }
-            _ => Ok(()),
-        }
+            (None, Some(resume), None) => (resume, "the set stands there, and the chain ends without it".to_owned()),
+            (None, None, _) => return Ok(()),
+        };
+        Err(ReplayError::NotThisChain { point, reason })
     }
 
     /// Takes one block.
@@ -282,8 +284,17 @@ impl<'s> Replay<'s> {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {
                 self.known = None;
+                return Ok(());
             }
-            return Ok(());
+            let is_before = point.slot < known.slot || block.boundary_epoch().is_some();
+            if is_before {
+                return Ok(());
+            }
+            if block.previous() != Some(known.hash) {
+                let reason = format!("its slot is that of {known}, the last block that is known");
+                return Err(ReplayError::NotThisChain { point, reason });
+            }
+            // The successor of a boundary block that was not named again.
         }
         self.known = None;
         self.follows(&point, block)?;

@@ -121,6 +121,35 @@ fn another_chain_is_refused_and_changes_nothing() {
     assert!(matches!(TreeUtxo::open(&repo, "other", Durability::None), Err(UtxoError::OtherStore { .. })));
 }
 
+#[test]
+fn a_chain_that_ends_without_the_last_known_block_is_refused() {
+    let preprod = repo_of("preprod");
+    let mut set = tree(&preprod);
+    let tip = set.tip();
+    // One that ends before that point, whether or not the index has it.
+    let short = [data("devnet")];
+    for mut index in [memory(), filled("preprod")] {
+        let len = index.len();
+        let (ended, report) = replay(&mut set, &mut index, &short, allow(), &[]);
+        assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+        assert_eq!((report.blocks, set.tip(), index.len()), (0, tip, len));
+    }
+    replay(&mut set, &mut filled("preprod"), &[data("preprod")], allow(), &[]).0.unwrap();
+    // Another block in the slot of the last one, with which the chain ends.
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = byron_files(dir.path(), &byron_blocks(&[(0, None), (0, Some(0)), (0, Some(1))]));
+    let repo = repo();
+    let mut index = memory();
+    let options = || ReplayOptions::default().commit_unchanged(true);
+    replay(&mut tree(&repo), &mut index, &files, options(), &[]).0.unwrap();
+    let other = byron_blocks(&[(0, Some(1))]).remove(0);
+    fs::write(&files[2], &other).unwrap();
+    files.drain(..2);
+    let (ended, _) = replay(&mut tree(&repo), &mut index, &files, options(), &[]);
+    let other = Block::parse(&other).unwrap().point();
+    assert!(matches!(ended, Err(ReplayError::NotThisChain { point, .. }) if point == other), "{ended:?}");
+}
+
 fn repo_of(chain: &str) -> Repo<Native> {
     let repo = repo();
     done(&mut tree(&repo), chain, allow(), &[]);
@@ -200,12 +229,17 @@ fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
 /// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
 fn byron_chain(dir: &Path) -> Vec<PathBuf> {
     let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
+    byron_files(dir, &byron_blocks(&places))
+}
+
+/// Writes blocks, a file each.
+fn byron_files(dir: &Path, blocks: &[Vec<u8>]) -> Vec<PathBuf> {
     let write = |(index, block): (usize, &Vec<u8>)| {
         let file = dir.join(format!("{index}.cbor"));
         fs::write(&file, block).unwrap();
         file
     };
-    byron_blocks(&places).iter().enumerate().map(write).collect()
+    blocks.iter().enumerate().map(write).collect()
 }
 
 #[test]
