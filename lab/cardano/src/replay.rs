@@ -205,6 +205,28 @@ impl<'s> Replay<'s> {
         Err(UtxoError::OtherStore { reason }.into())
     }
 
+    /// Replays blocks as [`Replay::run`] does, of a chain that `open` opens from a slot on, as [`Replay::from`] gives it. Where the
+    /// index may be of another chain than the set, as after a replay into another branch, it is emptied, and the chain is read
+    /// once more from its start.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn run_opened(
+        &mut self,
+        open: &mut dyn FnMut(Option<u64>) -> Result<ChainReader, ReplayError>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ReplayError> {
+        let done = open(self.from()).and_then(|mut reader| self.run(&mut reader, observer));
+        let is_refused = matches!(done, Err(ReplayError::NotThisChain { .. }));
+        if !is_refused || self.resume.is_none() || self.began.is_none() {
+            return done;
+        }
+        self.index.truncate(None)?;
+        (self.last, self.known, self.began) = (None, None, None);
+        self.meter = Meter::new(self.options.sample_every);
+        self.run(&mut open(None)?, observer)
+    }
+
     /// Replays blocks until the chain ends, or the options or the observer say so.
     ///
     /// # Errors
@@ -267,7 +289,9 @@ impl<'s> Replay<'s> {
     /// Looks whether the chain led to the last block that is known, and to the point where the set stands.
     fn met(&self) -> Result<(), ReplayError> {
         let (point, reason) = match (self.known, self.resume, self.last) {
-            (Some(known), ..) => (known, "it is the last block that is known, and the chain ends without it".to_owned()),
+            (Some(known), ..) => {
+                (known, "it is the last block that is known, and the chain ends without it".to_owned())
+            }
             (None, Some(resume), Some(last)) => {
                 (last, format!("the chain ends with it, and the set stands at {resume}"))
             }

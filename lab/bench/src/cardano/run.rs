@@ -133,17 +133,14 @@ fn replay(
         Ok(replay) => replay,
         Err(error) => return (Err(error), Report::default()),
     };
-    if let Some(from) = replay.from() {
-        say!("going on behind slot {from}");
-    }
-    let from = replay.from().max(job.from);
-    let options = ReadOptions::default().from(from).tail(job.tail.into());
-    let reader =
-        replay.begin(genesis).and_then(|()| ChainReader::open(&job.sources, options).map_err(ReplayError::from));
-    let ended = match reader {
-        Ok(mut reader) => replay.run(&mut reader, &mut Watch::new(job.sample_every)),
-        Err(error) => Err(error),
+    let mut open = |from: Option<u64>| {
+        if let Some(from) = from {
+            say!("going on behind slot {from}");
+        }
+        let options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
+        Ok(ChainReader::open(&job.sources, options)?)
     };
+    let ended = replay.begin(genesis).and_then(|()| replay.run_opened(&mut open, &mut Watch::new(job.sample_every)));
     let report = replay.report().clone();
     (ended, report)
 }

@@ -150,6 +150,26 @@ fn a_chain_that_ends_without_the_last_known_block_is_refused() {
     assert!(matches!(ended, Err(ReplayError::NotThisChain { point, .. }) if point == other), "{ended:?}");
 }
 
+#[test]
+fn an_index_of_another_chain_is_filled_anew() {
+    // The index of one folder, and branches on two chains: neither is in the way of the other.
+    let mut index = filled("devnet");
+    let (repo, whole) = (repo_of("preprod"), repo_of("preprod"));
+    let mut set = tree(&repo);
+    let (to, _) = set.before(100).unwrap();
+    set.roll_back(to).unwrap();
+    assert!(index.tip().unwrap().point.slot < set.tip().point().unwrap().slot, "the index seems to be behind");
+    let (ended, report) = replay(&mut set, &mut index, &[data("preprod")], allow(), &[]);
+    ended.unwrap();
+    assert_eq!((report.blocks, report.indexed, index.len()), (100, 764, 864));
+    assert_eq!((set.tip(), set.head().unwrap()), (tree(&whole).tip(), tree(&whole).head().unwrap()));
+    // What is of neither chain is refused as before.
+    let mut index = filled("devnet");
+    let (ended, report) = replay(&mut tree(&repo), &mut index, &[data("preview")], allow(), &[]);
+    assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+    assert_eq!(report.blocks, 0);
+}
+
 fn repo_of(chain: &str) -> Repo<Native> {
     let repo = repo();
     done(&mut tree(&repo), chain, allow(), &[]);
