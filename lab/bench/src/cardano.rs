@@ -23,6 +23,7 @@ use crate::{
     scratch,
 };
 
+pub(crate) mod agree;
 mod compare;
 mod job;
 mod run;
@@ -168,8 +169,13 @@ fn measure_all(jobs: &[ChainJob], runs: usize, in_process: bool) -> Result<Vec<R
         None => None,
     };
     let machine = Machine::here(&first.dir);
-    let of_job = |(job, runs): (&ChainJob, Vec<ChainRun>)| Row { fdatasync_us, ..row(job, &runs, &machine) };
-    Ok(jobs.iter().zip(all).filter(|(_, runs)| !runs.is_empty()).map(of_job).collect())
+    let mut rows: Vec<Row> = Vec::new();
+    for (job, runs) in jobs.iter().zip(&all).filter(|(_, runs)| !runs.is_empty()) {
+        let mut row = Row { fdatasync_us, ..row(job, runs, &machine) };
+        agree::row(&mut row, &mut rows, job.seconds.is_some());
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// Does the runs of so many jobs, one job after the other, until a run is interrupted. Half a replay is no run among whole ones;
@@ -245,7 +251,10 @@ fn row(job: &ChainJob, all: &[ChainRun], machine: &Machine) -> Row {
     row.backend = if job.utxo == UtxoName::Lsm { "plain lsm".into() } else { job.backend.name().into() };
     row.durability = job.durability().name().into();
     row.variant = job.variant();
-    row.checked = row.wrong.is_none();
+    let (differs, compared) = agree::runs(all, job.seconds.is_some());
+    row.wrong = row.wrong.or(differs);
+    let has_checkpoints = all.iter().all(|run| run.figures.checkpoints > 0);
+    row.checked = row.wrong.is_none() && (compared || has_checkpoints);
     let figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     row.chain = figures.map(Box::new);
     row
