@@ -193,7 +193,7 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         say!("step 6: ordered maps beside plain LMDB");
         let (dir, machine) = (session.dir().to_owned(), session.machine.clone());
         let measured = map::measure(&MapPlan::of_all(quick), &dir, &machine, &mut |rows| {
-            rows.into_iter().for_each(|row| session.keep(row));
+            rows.iter().for_each(|row| session.replace(row));
             Ok(())
         });
         if let Err(error) = measured {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bristlecone::{Durability, Info, Path};
+use bristlecone::{Durability, Info, Path, disk::DiskOptions};
 
 use crate::{
     BenchError,
@@ -25,6 +25,8 @@ const OPENS: usize = 11;
 const LOOKUPS: u64 = 200_000;
 /// Entries compared at the end.
 const CHECKED: u64 = 1000;
+/// Anonymous memory beside the budget of a store that is larger than it, in KiB.
+const BESIDE_BUDGET_KB: u64 = 64 << 10;
 
 /// Does one run of a long form.
 pub(crate) fn run(job: &Job, work: Big) -> Result<Vec<Run>> {
@@ -85,8 +87,17 @@ fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     }
     run.seconds = started.elapsed().as_secs_f64();
     drop(tree);
-    finish(&engine, job, entries, sampler.finish(), &mut run)?;
+    let peak = sampler.finish();
+    let budget = job.switches.cache_bytes.unwrap_or_else(|| DiskOptions::default().cache_bytes);
+    run.wrong = run.wrong.or_else(|| beyond(budget, peak.anon_kb));
+    finish(&engine, job, entries, peak, &mut run)?;
     Ok(vec![run])
+}
+
+/// Returns what is wrong where lookups took more anonymous memory than the cache's budget and a little beside it.
+fn beyond(cache_bytes: u64, anon_kb: u64) -> Option<String> {
+    let max_kb = (cache_bytes >> 10) + BESIDE_BUDGET_KB;
+    (anon_kb > max_kb).then(|| format!("{anon_kb} KiB of anonymous memory, and at most {max_kb} KiB were to be taken"))
 }
 
 /// Fills a store with so many bytes of values, all different, and returns how many there are.
@@ -120,4 +131,17 @@ fn finish(engine: &Engine, job: &Job, entries: u64, peak: Peak, run: &mut Run) -
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_beyond_the_budget_and_64_mib_is_wrong() {
+        assert_eq!(beyond(64 << 20, 128 << 10), None);
+        let wrong = beyond(64 << 20, (128 << 10) + 1).unwrap();
+        assert!(wrong.starts_with("131073 KiB") && wrong.contains("131072 KiB"), "{wrong}");
+        assert_eq!((beyond(0, 64 << 10), beyond(0, (64 << 10) + 4).is_some()), (None, true));
+    }
 }

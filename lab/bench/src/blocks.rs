@@ -27,7 +27,7 @@ mod peers;
 mod rows;
 
 use made_up::MadeUp;
-use rows::{Kept, Lookups, Operation};
+use rows::{Kept, Operation};
 
 /// Measures the indexes of a chain's blocks: lookups, ranges, insertion, opening.
 #[derive(Args, Clone, Debug)]
@@ -133,11 +133,4 @@ fn row(kept: &Kept, operation: Operation, blocks: u64, runs: &[Run], machine: &M
 /// Makes an error of one of an index.
 fn failed(error: IndexError) -> BenchError {
     BenchError::Wrong { scenario: "the index of blocks".to_owned(), reason: bristlecone::report(&error) }
-}
-
-/// Adds up what an index holds, so that two can be compared.
-fn sum<L: Lookups + ?Sized>(index: &L) -> Result<u64> {
-    let mut sum = 0_u64;
-    index.each(0..=u64::MAX, &mut |block| sum = sum.wrapping_mul(3).wrapping_add(block.place.offset))?;
-    Ok(sum)
 }

@@ -23,6 +23,7 @@ use crate::{
     scratch,
 };
 
+pub(crate) mod agree;
 mod compare;
 mod job;
 mod run;
@@ -119,16 +120,11 @@ pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bo
     if let Some(file) = &args.json {
         json::read(file)?;
     }
-    let mut rows = Vec::new();
-    if args.compare {
-        for profile in [Profile::HighMemory, Profile::LowMemory] {
-            say!("profile {}:", profile.name());
-            rows.push(measure(&ChainJob { profile, index: profile.index(), ..job.clone() }, args.runs, false)?);
-        }
-    } else {
-        rows.push(measure(&job, args.runs, args.runs == 1)?);
-    }
-    let stopped = rows.iter().any(|row| row.chain.as_ref().is_some_and(|chain| chain.stopped));
+    let of = |profile: Profile| ChainJob { profile, index: profile.index(), ..job.clone() };
+    let jobs = if args.compare { [Profile::HighMemory, Profile::LowMemory].map(of).to_vec() } else { vec![job] };
+    let rows = measure_all(&jobs, args.runs, args.runs == 1 && !args.compare)?;
+    let is_stopped = |row: &Row| row.chain.as_ref().is_some_and(|chain| chain.stopped);
+    let stopped = rows.len() < jobs.len() || rows.iter().any(is_stopped);
     if let Some(file) = args.json.as_ref().filter(|_| !stopped) {
         json::merge(file, &rows)?;
     }
@@ -152,20 +148,53 @@ pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bo
 /// # Errors
 /// As [`run`], but a replay that was interrupted gives a row that says so.
 pub(crate) fn measure(job: &ChainJob, runs: usize, in_process: bool) -> Result<Row> {
+    Ok(measure_all(std::slice::from_ref(job), runs, in_process)?.pop().unwrap_or_default())
+}
+
+/// Does the same for several jobs on one disk. Where a replay was interrupted, the jobs behind it have no rows.
+fn measure_all(jobs: &[ChainJob], runs: usize, in_process: bool) -> Result<Vec<Row>> {
     crate::replay::stop_on_interrupt();
-    let durable = job.durability() != bristlecone::Durability::None;
-    let sync = || -> Result<f64> { Ok(Limits::default().with_sync_now(&job.dir)?.sync_prezeroed) };
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    let durable = first.durability() != bristlecone::Durability::None;
+    let sync = || -> Result<f64> { Ok(Limits::default().with_sync_now(&first.dir)?.sync_prezeroed) };
     let before = if durable { Some(sync()?) } else { None };
-    let mut all: Vec<ChainRun> = Vec::new();
-    while all.len() < runs.max(1) && !all.last().is_some_and(|run| run.figures.stopped) {
-        all.push(if in_process { run::run(job)? } else { process(job)? });
-    }
-    let mut row = row(job, &all, &Machine::here(&job.dir));
-    row.fdatasync_us = match before {
+    let all = runs_of(jobs.len(), runs, &mut |index| {
+        if jobs.len() > 1 {
+            say!("profile {}:", jobs[index].profile.name());
+        }
+        if in_process { run::run(&jobs[index]) } else { process(&jobs[index]) }
+    })?;
+    let fdatasync_us = match before {
         Some(before) => Some(f64::midpoint(before, sync()?) * 1e6),
         None => None,
     };
-    Ok(row)
+    let machine = Machine::here(&first.dir);
+    let mut rows: Vec<Row> = Vec::new();
+    for (job, runs) in jobs.iter().zip(&all).filter(|(_, runs)| !runs.is_empty()) {
+        let mut row = Row { fdatasync_us, ..row(job, runs, &machine) };
+        agree::row(&mut row, &mut rows, job.seconds.is_some());
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Does the runs of so many jobs, one job after the other, until a run is interrupted. Half a replay is no run among whole ones;
+/// if it is all there is of its job, it is kept.
+fn runs_of(jobs: usize, runs: usize, run: &mut dyn FnMut(usize) -> Result<ChainRun>) -> Result<Vec<Vec<ChainRun>>> {
+    let mut all = vec![Vec::new(); jobs];
+    for job in 0..jobs {
+        for _ in 0..runs.max(1) {
+            let done = run(job)?;
+            let stopped = done.figures.stopped;
+            if !stopped || all[job].is_empty() {
+                all[job].push(done);
+            }
+            if stopped {
+                return Ok(all);
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<ChainJob> {
@@ -222,7 +251,10 @@ fn row(job: &ChainJob, all: &[ChainRun], machine: &Machine) -> Row {
     row.backend = if job.utxo == UtxoName::Lsm { "plain lsm".into() } else { job.backend.name().into() };
     row.durability = job.durability().name().into();
     row.variant = job.variant();
-    row.checked = row.wrong.is_none();
+    let (differs, compared) = agree::runs(all, job.seconds.is_some());
+    row.wrong = row.wrong.or(differs);
+    let has_checkpoints = all.iter().all(|run| run.figures.checkpoints > 0);
+    row.checked = row.wrong.is_none() && (compared || has_checkpoints);
     let figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     row.chain = figures.map(Box::new);
     row
@@ -265,3 +297,6 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
         _ => Err("a number of seconds above 0".into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 //! **The idea.** Every engine is a process of its own that makes its map and then does what it is told. A round of a row is
 //! done by one engine after the other, within the same second, so that what else the machine does meets all alike; the next
 //! round begins with another engine. What is compared is the ratio to plain LMDB of the same round, and its median over the
-//! rounds. Each process compares what it reads with a model, and at the end every entry and the root.
+//! rounds. Each process compares what it reads with a model, and every entry, the root and the versions of each map before that
+//! map is renewed.
 //!
 //! `docs/bench.md`, section 11, says what the figures mean.
 
@@ -160,7 +161,7 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
         if let Some(file) = &args.json {
             json::merge(file, &new)?;
         }
-        rows.extend(new);
+        new.into_iter().for_each(|row| row.put(&mut rows));
         Ok(())
     })?;
     report::show(&rows, json);
@@ -173,7 +174,8 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
     }
 }
 
-/// Measures a plan in a folder. `keep` gets the rows of each table line as they come.
+/// Measures a plan in a folder. `keep` gets the rows of each table line as they come, and once more as checked ones when all
+/// processes have compared their maps.
 ///
 /// # Errors
 /// [`BenchError::Child`] for a process that ended; those of `keep`.
@@ -186,16 +188,21 @@ pub(crate) fn measure(
     for &synced in plan.synced {
         for &entries in &plan.entries {
             let mut turns = Turns::start(plan, dir, synced, entries)?;
+            let mut rows = Vec::new();
             for &operation in &plan.operations {
                 // Neither the size of the table nor that of its values matters to the batches: they are measured once.
                 let once = matches!(operation, Operation::Batches { .. }) && Some(&entries) != plan.entries.last();
                 // Where nothing is written durability changes nothing.
                 let needless = !operation.writes() && !synced && plan.synced.len() > 1;
                 if !once && !needless {
-                    keep(turns.row(plan, operation, machine)?)?;
+                    let new = turns.row(plan, operation, machine)?;
+                    rows.extend(new.clone());
+                    keep(new)?;
                 }
             }
             turns.finish()?;
+            rows.iter_mut().for_each(|row| row.checked = row.wrong.is_none());
+            keep(rows)?;
         }
     }
     Ok(())

@@ -187,6 +187,16 @@ impl Session {
         say!("");
     }
 
+    /// Puts a row in the place of the one with its name and scenario.
+    pub(crate) fn replace(&mut self, row: &Row) {
+        if let Some(file) = &self.file
+            && let Err(error) = json::merge(file, std::slice::from_ref(row))
+        {
+            self.fail(error);
+        }
+        row.clone().put(&mut self.rows);
+    }
+
     /// Names a failure, which the command ends with; what is left is measured none the less.
     pub(crate) fn fail(&mut self, error: BenchError) {
         say!("failed: {}", bristlecone::report(&error));

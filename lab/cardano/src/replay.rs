@@ -205,6 +205,28 @@ impl<'s> Replay<'s> {
         Err(UtxoError::OtherStore { reason }.into())
     }
 
+    /// Replays blocks as [`Replay::run`] does, of a chain that `open` opens from a slot on, as [`Replay::from`] gives it. Where the
+    /// index may be of another chain than the set, as after a replay into another branch, it is emptied, and the chain is read
+    /// once more from its start.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn run_opened(
+        &mut self,
+        open: &mut dyn FnMut(Option<u64>) -> Result<ChainReader, ReplayError>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ReplayError> {
+        let done = open(self.from()).and_then(|mut reader| self.run(&mut reader, observer));
+        let is_refused = matches!(done, Err(ReplayError::NotThisChain { .. }));
+        if !is_refused || self.resume.is_none() || self.began.is_none() {
+            return done;
+        }
+        self.index.truncate(None)?;
+        (self.last, self.known, self.began) = (None, None, None);
+        self.meter = Meter::new(self.options.sample_every);
+        self.run(&mut open(None)?, observer)
+    }
+
     /// Replays blocks until the chain ends, or the options or the observer say so.
     ///
     /// # Errors
@@ -264,15 +286,19 @@ impl<'s> Replay<'s> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Looks whether the chain led to the point where the set stands.
+    /// Looks whether the chain led to the last block that is known, and to the point where the set stands.
     fn met(&self) -> Result<(), ReplayError> {
-        match (self.resume, self.last) {
-            (Some(resume), Some(point)) => {
-                let reason = format!("the chain ends with it, and the set stands at {resume}");
-                Err(ReplayError::NotThisChain { point, reason })
+        let (point, reason) = match (self.known, self.resume, self.last) {
+            (Some(known), ..) => {
+                (known, "it is the last block that is known, and the chain ends without it".to_owned())
             }
-            _ => Ok(()),
-        }
+            (None, Some(resume), Some(last)) => {
+                (last, format!("the chain ends with it, and the set stands at {resume}"))
+            }
+            (None, Some(resume), None) => (resume, "the set stands there, and the chain ends without it".to_owned()),
+            (None, None, _) => return Ok(()),
+        };
+        Err(ReplayError::NotThisChain { point, reason })
     }
 
     /// Takes one block.
@@ -282,8 +308,17 @@ impl<'s> Replay<'s> {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {
                 self.known = None;
+                return Ok(());
             }
-            return Ok(());
+            let is_before = point.slot < known.slot || block.boundary_epoch().is_some();
+            if is_before {
+                return Ok(());
+            }
+            if block.previous() != Some(known.hash) {
+                let reason = format!("its slot is that of {known}, the last block that is known");
+                return Err(ReplayError::NotThisChain { point, reason });
+            }
+            // The successor of a boundary block that was not named again.
         }
         self.known = None;
         self.follows(&point, block)?;

@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     options::Common,
     replay::{BackendName, DurabilityName},
+    report::Row,
     session::Session,
 };
 
@@ -80,13 +81,15 @@ pub(super) fn replays(session: &mut Session, job: &ChainJob, runs: usize) -> Res
     let synced = ChainJob { durability: DurabilityName::Synced, ..job.clone() };
     let each = ChainJob { commit_unchanged: true, ..job.clone() };
     let lsm = ChainJob { utxo: UtxoName::Lsm, ..job.clone() };
+    let mut rows = Vec::new();
     for job in [job.clone(), low, each, synced, lsm] {
-        replay(session, &job, runs)?;
+        replay(session, &job, runs, &mut rows)?;
     }
     Ok(())
 }
 
-fn replay(session: &mut Session, job: &ChainJob, runs: usize) -> Result<()> {
+/// Replays the chain once more, and compares the outcome with `rows`, those of the replays before.
+fn replay(session: &mut Session, job: &ChainJob, runs: usize, rows: &mut Vec<Row>) -> Result<()> {
     say!("the chain, {}", job.row_name());
     let in_process = session.in_process();
     let synced = job.durability() != bristlecone::Durability::None;
@@ -96,7 +99,13 @@ fn replay(session: &mut Session, job: &ChainJob, runs: usize) -> Result<()> {
         Err(BenchError::Stopped) => return Err(BenchError::Stopped),
         Ok(mut row) => {
             row.unrest = unrest;
+            let before = rows.clone();
+            cardano::agree::row(&mut row, rows, job.seconds.is_some());
+            rows.push(row.clone());
             session.add(row);
+            // The first of them had nothing to be compared with until now.
+            let changed = rows.iter().zip(&before).filter(|(now, before)| now != before);
+            changed.for_each(|(now, _)| session.replace(now));
         }
         Err(error) => session.fail(error),
     }

@@ -6,13 +6,15 @@ use bristlecone_cardano::{BlockHash, BlockIndex, Indexed, MappedIndex, MemoryInd
 
 #[cfg(feature = "rust-peers")]
 use super::peers::PeerIndex;
-use super::{failed, made_up::MadeUp, sum};
+use super::{failed, made_up::MadeUp};
 use crate::{BenchError, error::Result, measure::Run};
 
 /// Keys that are looked up again and again.
 const HOT_KEYS: u64 = 500;
 /// Lookups of a round.
 const LOOKUPS: u64 = 100_000;
+/// Blocks that are looked up in an index which was filled or opened, and as many absent ones; no clock runs then.
+const COMPARED: usize = 1000;
 /// Slots of a range.
 const RANGE_SLOTS: u64 = 100;
 
@@ -266,17 +268,39 @@ impl Kept {
         Ok(Run { ops: 1, seconds, wrong, threads: 1, ..Run::default() })
     }
 
-    /// Compares all that the index holds with the chain.
+    /// Compares all that the index holds with the chain, and looks some of it up.
     fn differs(&self, chain: &MadeUp) -> Result<Option<String>> {
-        let fold = |sum: u64, block: &Indexed| sum.wrapping_mul(3).wrapping_add(block.place.offset);
-        let found = match &self.index {
+        match &self.index {
             #[cfg(feature = "rust-peers")]
-            Index::Peer(_, index) => sum(&**index)?,
-            _ => sum(self.get()?)?,
-        };
-        let expected = chain.blocks.iter().fold(0, fold);
-        Ok((found != expected).then(|| format!("the blocks add up to {found}, not {expected}")))
+            Index::Peer(_, index) => differs(&**index, chain),
+            _ => differs(self.get()?, chain),
+        }
     }
+}
+
+/// Compares all that an index holds with the chain, looks a sample up by hash, slot and number, and what the chain does not have.
+fn differs<L: Lookups + ?Sized>(index: &L, chain: &MadeUp) -> Result<Option<String>> {
+    let (mut blocks, mut wrong) = (chain.blocks.iter(), None);
+    index.each(0..=u64::MAX, &mut |found| {
+        let expected = blocks.next();
+        if expected != Some(&found) {
+            wrong.get_or_insert_with(|| format!("{found:?} is there in the place of {expected:?}"));
+        }
+    })?;
+    if let Some(missing) = blocks.next().filter(|_| wrong.is_none()) {
+        return Ok(Some(format!("{missing:?} is missing")));
+    }
+    let step = (chain.blocks.len() / COMPARED).max(1);
+    for block in chain.blocks.iter().step_by(step).chain(chain.blocks.last()) {
+        let point = &block.point;
+        let absent = chain.absent(point.number);
+        let found = [index.hash(&point.hash)?, index.slot(point.slot)?, index.number(point.number)?];
+        let none = [index.hash(&absent)?, index.number(point.number + chain.blocks.len() as u64)?];
+        if found != [Some(mark(block)); 3] || none != [None; 2] {
+            wrong.get_or_insert_with(|| format!("lookups of {block:?} find {found:?}, and of what is absent {none:?}"));
+        }
+    }
+    Ok(wrong)
 }
 
 /// Does a round of lookups.
@@ -351,3 +375,6 @@ fn add(sum: &mut u64, found: Option<u64>) {
         *sum = sum.wrapping_add(mark);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,7 +92,7 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
     let digest = set.digest()?;
     drop(set);
     place.close()?;
-    let wrong = place.look_again(&report, &digest)?;
+    let wrong = place.look_again(&report, &digest)?.or_else(|| unmatched(job, &report));
     let run = Run { wrong, file_bytes: folder_bytes(&place.dir), ..of_report(&report, &before, &after, peak) };
     drop(scratch);
     Ok(ChainRun { run, figures: figures(job, &report, peak, cpu, &digest) })
@@ -133,17 +133,14 @@ fn replay(
         Ok(replay) => replay,
         Err(error) => return (Err(error), Report::default()),
     };
-    if let Some(from) = replay.from() {
-        say!("going on behind slot {from}");
-    }
-    let from = replay.from().max(job.from);
-    let options = ReadOptions::default().from(from).tail(job.tail.into());
-    let reader =
-        replay.begin(genesis).and_then(|()| ChainReader::open(&job.sources, options).map_err(ReplayError::from));
-    let ended = match reader {
-        Ok(mut reader) => replay.run(&mut reader, &mut Watch::new(job.sample_every)),
-        Err(error) => Err(error),
+    let mut open = |from: Option<u64>| {
+        if let Some(from) = from {
+            say!("going on behind slot {from}");
+        }
+        let options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
+        Ok(ChainReader::open(&job.sources, options)?)
     };
+    let ended = replay.begin(genesis).and_then(|()| replay.run_opened(&mut open, &mut Watch::new(job.sample_every)));
     let report = replay.report().clone();
     (ended, report)
 }
@@ -270,6 +267,13 @@ impl ClosedIndex for MappedIndex {
     fn close(self: Box<Self>) -> std::result::Result<(), IndexError> {
         (*self).close()
     }
+}
+
+/// Returns what is wrong where a whole replay met none of the checkpoints that it was given.
+fn unmatched(job: &ChainJob, report: &Report) -> Option<String> {
+    let file = job.checkpoints.as_ref().filter(|_| report.checkpoints == 0)?;
+    let is_whole = job.blocks.is_none() && job.seconds.is_none() && !report.stopped;
+    is_whole.then(|| format!("{} names none of the chunks that were replayed: nothing was compared", file.display()))
 }
 
 fn of_report(report: &Report, before: &BackendStats, after: &BackendStats, peak: Peak) -> Run {

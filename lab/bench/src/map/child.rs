@@ -54,6 +54,8 @@ struct Child {
     model: BTreeMap<Key, Vec<u8>>,
     /// Transactions that changed the map, the load among them.
     versions: u64,
+    /// The map changed since it was compared.
+    changed: bool,
     stores: u64,
 }
 
@@ -61,21 +63,23 @@ impl Child {
     fn new(task: Task) -> Result<Self> {
         let durability = if task.synced { Durability::Synced } else { Durability::None };
         fs::create_dir_all(&task.dir).map_err(BenchError::io(&task.dir))?;
-        Ok(Self { task, durability, engine: None, model: BTreeMap::new(), versions: 0, stores: 0 })
+        Ok(Self { task, durability, engine: None, model: BTreeMap::new(), versions: 0, changed: false, stores: 0 })
     }
 
     fn answer(&mut self, command: &Command) -> Answer {
         let done = match command {
             Command::Load { entries } => self.load(*entries),
             Command::Do(round) => self.round(round),
-            Command::Compare => self.compared(Answer::default()),
+            Command::Compare if self.changed => self.compared(Answer::default()),
+            Command::Compare => Ok(Answer::default()),
             Command::Finish => self.finish(),
         };
         done.unwrap_or_else(|error| Answer { wrong: Some(bristlecone::report(&error)), ..Answer::default() })
     }
 
-    /// Puts a new, empty map in the place of the one that is there.
-    fn renew(&mut self) -> Result<()> {
+    /// Puts a new, empty map in the place of the one that is there, and returns what was wrong with that one.
+    fn renew(&mut self) -> Result<Option<String>> {
+        let wrong = if self.changed { self.compared(Answer::default())?.wrong } else { None };
         self.engine = None;
         let old = self.dir();
         if old.exists() {
@@ -85,7 +89,7 @@ impl Child {
         self.engine = Some(self.task.engine.create(&self.dir(), self.durability)?);
         self.model.clear();
         self.versions = 0;
-        Ok(())
+        Ok(wrong)
     }
 
     fn dir(&self) -> PathBuf {
@@ -100,14 +104,14 @@ impl Child {
     }
 
     fn load(&mut self, entries: u64) -> Result<Answer> {
-        self.renew()?;
+        let wrong = self.renew()?;
         let entries: Vec<(Key, Vec<u8>)> =
             (0..entries).map(|number| (key(number), first_value(key(number)).to_vec())).collect();
         let started = Instant::now();
         self.engine()?.load(&entries)?;
         let seconds = started.elapsed().as_secs_f64();
-        (self.model, self.versions) = (entries.into_iter().collect(), 1);
-        Ok(Answer { seconds, ..Answer::default() })
+        (self.model, self.versions, self.changed) = (entries.into_iter().collect(), 1, true);
+        Ok(Answer { seconds, wrong })
     }
 
     fn round(&mut self, round: &Round) -> Result<Answer> {
@@ -125,9 +129,9 @@ impl Child {
             }
             Operation::Load => self.load(round.entries).and_then(|answer| self.compared(answer)),
             Operation::Batches { ascending } => {
-                self.renew()?;
+                let wrong = self.renew()?;
                 let batches = new_batches(round, ascending);
-                self.set(batches).and_then(|answer| self.compared(answer))
+                self.set(batches).and_then(|answer| self.compared(Answer { wrong, ..answer }))
             }
         }
     }
@@ -162,6 +166,7 @@ impl Child {
 
     /// Sets batches, a transaction each.
     fn set(&mut self, batches: Vec<Vec<(Key, Vec<u8>)>>) -> Result<Answer> {
+        self.changed = true;
         let engine = self.engine()?;
         let started = Instant::now();
         for batch in &batches {
@@ -179,25 +184,26 @@ impl Child {
         expected
     }
 
-    /// Compares every entry with the model.
+    /// Compares every entry, the root and the number of versions with what they should be.
     fn compared(&mut self, answer: Answer) -> Result<Answer> {
         let mut found = Sum::default();
         self.engine()?.iterate(&mut found)?;
-        Ok(Answer { wrong: differs(found, self.expected()), ..answer })
+        let mut wrong = answer.wrong.or_else(|| differs(found, self.expected()));
+        if let Some(root) = self.engine()?.root()? {
+            let model: Vec<(Key, Vec<u8>)> = self.model.iter().map(|(key, value)| (*key, value.clone())).collect();
+            let expected = self.engine()?.expected_root(&model)?;
+            let other = || format!("the root is {root}, that of the same entries loaded is {expected:?}");
+            wrong = wrong.or_else(|| (expected.as_ref() != Some(&root)).then(other));
+        }
+        if let Some(kept) = self.engine()?.versions()?.filter(|kept| *kept != self.versions) {
+            wrong = wrong.or_else(|| Some(format!("{kept} versions are kept of {}", self.versions)));
+        }
+        self.changed = false;
+        Ok(Answer { wrong, ..answer })
     }
 
     fn finish(&mut self) -> Result<Answer> {
-        let mut answer = self.compared(Answer::default())?;
-        let model: Vec<(Key, Vec<u8>)> = std::mem::take(&mut self.model).into_iter().collect();
-        let (versions, engine) = (self.versions, self.engine()?);
-        let root = engine.root()?;
-        let expected = engine.expected_root(&model)?;
-        if root != expected {
-            answer.wrong = Some(format!("the root is {root:?}, that of the same entries loaded is {expected:?}"));
-        }
-        if let Some(kept) = engine.versions()?.filter(|kept| *kept != versions) {
-            answer.wrong = Some(format!("{kept} versions are kept of {versions}"));
-        }
+        let answer = self.compared(Answer::default())?;
         self.engine = None;
         Ok(answer)
     }
@@ -222,3 +228,6 @@ fn differs(found: Sum, expected: Sum) -> Option<String> {
     let what = |sum: Sum| format!("{} entries with the sum {:016x}", sum.entries, sum.total);
     (found != expected).then(|| format!("{} were read, {} were written", what(found), what(expected)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,9 +120,9 @@ pub(super) enum Command {
     Load { entries: u64 },
     /// Do a round.
     Do(Round),
-    /// Compare every entry with what it should be.
+    /// Compare entries, root and versions with what they should be, unless nothing changed since they were.
     Compare,
-    /// Compare every entry and the root with what they should be, and end.
+    /// Compare entries, root and versions once more, and end.
     Finish,
 }
 

@@ -47,7 +47,10 @@ impl Numbers {
     }
 }
 
-/// What is compared of entries that were read: a sum in which every key and value counts.
+/// Parts the words of a value: an odd number, by which no word's product is 0.
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What is compared of entries that were read: a sum in which every key and every byte of a value counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) entries: u64,
@@ -59,8 +62,10 @@ impl Sum {
     #[inline]
     pub(super) fn value(&mut self, value: &[u8]) {
         self.entries += 1;
-        let word = value.first_chunk().map_or(value.len() as u64, |chunk| u64::from_le_bytes(*chunk));
-        self.total = self.total.wrapping_add(word);
+        let (words, rest) = value.as_chunks();
+        let start = rest.iter().fold(value.len() as u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let add = |sum: u64, word: &[u8; 8]| sum.wrapping_mul(ODD).wrapping_add(u64::from_le_bytes(*word));
+        self.total = self.total.wrapping_add(words.iter().fold(start, add));
     }
 
     /// Takes in an entry.

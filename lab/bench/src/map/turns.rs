@@ -76,9 +76,8 @@ impl Turns {
             }
         }
         for (index, engine) in self.engines.iter_mut().enumerate() {
-            // What was set is compared before another row renews the map; fresh maps were compared in each round.
-            let compares = operation.writes() && !operation.is_fresh();
-            let answer = if compares { engine.ask(&Command::Compare)? } else { Answer::default() };
+            // What changed is compared before the row is kept; fresh maps were compared in each round.
+            let answer = engine.ask(&Command::Compare)?;
             let wrong = wrong[index].take().or(answer.wrong);
             if let Some(run) = runs[index].last_mut() {
                 run.wrong = wrong;
@@ -121,7 +120,6 @@ impl Turns {
             row.durability = durability.to_owned();
             row.value_bytes = operation.value_bytes() as u64;
             row.wrong = runs.iter().find_map(|run| run.wrong.clone());
-            row.checked = row.wrong.is_none();
             row.fdatasync_us = syncs.get(syncs.len() / 2).filter(|_| operation.writes()).map(|seconds| seconds * 1e6);
             row.map = Some(Box::new(MapFigures {
                 entries: self.entries,

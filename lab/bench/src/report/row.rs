@@ -211,6 +211,14 @@ impl Row {
         .on(machine)
     }
 
+    /// Puts the row in the place of the one with its name and scenario, or behind all.
+    pub(crate) fn put(self, rows: &mut Vec<Self>) {
+        match rows.iter_mut().find(|row| row.name == self.name && row.scenario == self.scenario) {
+            Some(row) => *row = self,
+            None => rows.push(self),
+        }
+    }
+
     /// Returns the row with the machine that it was measured on.
     pub(crate) fn on(self, machine: &Machine) -> Self {
         Self {

@@ -96,6 +96,36 @@ fn a_flipped_bit_never_goes_unseen_in_what_hashes_cover() {
 }
 
 #[test]
+fn places_of_failed_transactions_are_found_in_any_order_and_no_more_than_there_are() {
+    let mut tried = 0;
+    for (line, bytes) in all() {
+        let block = Block::parse(&bytes).unwrap();
+        let count = block.transactions().unwrap().count();
+        if block.era() < Era::Alonzo || !(3..20).contains(&count) {
+            continue;
+        }
+        let with = |places: &[usize]| {
+            let list: Vec<u8> =
+                [0x9f].into_iter().chain(places.iter().map(|place| *place as u8)).chain([0xff]).collect();
+            let failed = &block.parts[3];
+            [&bytes[..failed.start], &list, &bytes[failed.end..]].concat()
+        };
+        let two = with(&[count - 1, 0]);
+        let failed: Vec<bool> =
+            Block::parse(&two).unwrap().transactions().unwrap().map(|tx| tx.unwrap().failed()).collect();
+        let places: Vec<usize> = (0..count).filter(|place| failed[*place]).collect();
+        assert_eq!(places, [0, count - 1], "{}", line[1]);
+        let all: Vec<usize> = (0..count).collect();
+        assert!(Block::parse(&with(&all)).unwrap().transactions().is_ok(), "{}", line[1]);
+        let many = with(&[&all[..], &[0]].concat());
+        let refused = Block::parse(&many).unwrap().transactions().map(|_| ()).unwrap_err();
+        assert_eq!(refused.reason, "more transactions failed than there are", "{}", line[1]);
+        tried += 1;
+    }
+    assert!(tried > 3, "{tried}");
+}
+
+#[test]
 fn numbers_that_are_absurd_are_refused() {
     let bad: [(&[u8], &str); 5] = [
         (&[0x82, 0x08, 0x80], "an era that is not known"),

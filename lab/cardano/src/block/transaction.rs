@@ -15,7 +15,7 @@ pub struct Transactions<'b> {
     era: Era,
     cbor: Cbor<'b>,
     left: Count,
-    /// The places of those that failed, ascending as they are in blocks, or not.
+    /// The places of those that failed, ascending.
     failed: Vec<u64>,
     next: u64,
 }
@@ -29,14 +29,16 @@ impl<'b> Transactions<'b> {
     ) -> Result<Self, BlockError> {
         let mut cbor = Cbor::within(&block[..bodies.end], bodies.start);
         let left = if bodies.is_empty() { Count::Known(0) } else { cbor.array("the transactions are no array")? };
-        let failed = if era >= Era::Alonzo { places(block, failed)? } else { Vec::new() };
+        // A transaction takes a byte at least.
+        let count = if let Count::Known(count) = left { count } else { bodies.len() as u64 };
+        let failed = if era >= Era::Alonzo { places(block, failed, count)? } else { Vec::new() };
         Ok(Self { block, era, cbor, left, failed, next: 0 })
     }
 
     fn read(&mut self) -> Result<Transaction<'b>, BlockError> {
         let index = self.next;
         self.next += 1;
-        let failed = self.failed.contains(&index);
+        let failed = self.failed.binary_search(&index).is_ok();
         if self.era.is_byron() {
             let byron::Parts { body, inputs, outputs } = byron::transaction(&mut self.cbor)?;
             let parts = Parts { inputs: Some(inputs), outputs: Some(outputs), ..Parts::default() };
@@ -65,15 +67,19 @@ impl<'b> Iterator for Transactions<'b> {
     }
 }
 
-/// Reads the places of the transactions that failed.
-fn places(block: &[u8], at: &Range<usize>) -> Result<Vec<u64>, BlockError> {
+/// Reads the places of the transactions that failed, ascending; no more than `count_max`.
+fn places(block: &[u8], at: &Range<usize>, count_max: u64) -> Result<Vec<u64>, BlockError> {
     const SHAPE: &str = "the failed transactions are no list of places";
     let mut cbor = Cbor::within(&block[..at.end], at.start);
     let mut count = cbor.array(SHAPE)?;
     let mut places = Vec::new();
     while !cbor.done(&mut count)? {
+        if places.len() as u64 >= count_max {
+            return Err(BlockError { offset: cbor.at(), reason: "more transactions failed than there are" });
+        }
         places.push(cbor.unsigned(SHAPE)?);
     }
+    places.sort_unstable();
     Ok(places)
 }
 

@@ -1,9 +1,11 @@
 //! Archives, which a thread of its own reads and unpacks ahead.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
-    io::{ErrorKind, Read},
+    io::{self, ErrorKind, Read},
     path::Path,
+    rc::Rc,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
 };
@@ -21,6 +23,8 @@ const WAITING_BYTES_MAX: usize = 512 << 20;
 const BEGINNING_BYTES_MAX: usize = 32 << 20;
 /// How many chunks are unpacked ahead.
 const AHEAD: usize = 2;
+/// The longest header of a file with what extends it, long names and PAX records, which is read into memory whole.
+const HEADERS_BYTES_MAX: u64 = 256 << 10;
 
 /// An archive. Files come in any order, as `tar` finds them in a folder, as long as those that wait for others are few enough
 /// for memory; chunks are given in the order of the chain.
@@ -51,6 +55,27 @@ impl Archive {
 impl Source for Archive {
     fn next(&mut self) -> Result<Option<Files>, ChainError> {
         self.chunks.recv().ok().transpose()
+    }
+}
+
+/// An archive's bytes, of which no more are read between two files than their contents and headers may have.
+struct Bounded {
+    stream: Box<dyn Read + Send>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == 0 && !buffer.is_empty() {
+            let reason =
+                format!("a file's name and what else stands before it have more than {HEADERS_BYTES_MAX} bytes");
+            return Err(io::Error::new(ErrorKind::InvalidData, reason));
+        }
+        let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = self.stream.read(&mut buffer[..count])?;
+        self.left.set(left - read as u64);
+        Ok(read)
     }
 }
 
@@ -89,9 +114,17 @@ impl Unpacking {
             move |source| ChainError::Io { file, source }
         };
         let mut found = false;
-        let mut archive = tar::Archive::new(stream);
+        let left = Rc::new(Cell::new(HEADERS_BYTES_MAX));
+        let mut archive = tar::Archive::new(Bounded { stream, left: left.clone() });
         for entry in archive.entries().map_err(io(&last))? {
             let mut entry = entry.map_err(io(&last))?;
+            // A sparse file has another size in the archive than its own.
+            let stored = if entry.header().entry_type().is_gnu_sparse() {
+                entry.header().entry_size()
+            } else {
+                Ok(entry.size())
+            };
+            left.set(stored.map_err(io(&last))?.saturating_add(HEADERS_BYTES_MAX));
             let path = entry.path().map_err(io(&last))?.into_owned();
             last = path.display().to_string();
             let Some((number, part)) = path.file_name().and_then(|name| name.to_str()).and_then(parse_name) else {

@@ -153,7 +153,7 @@ fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
 }
 
 /// The newest chunk, which may have been written to when the node stopped. The entries of its secondary index are compared
-/// as far as they go.
+/// as far as they go, and its primary index behind the last block.
 struct Newest {
     /// Where the next block begins.
     at: usize,
@@ -183,13 +183,12 @@ impl Newest {
                 }
                 Err(wrong) => *cut = Some(self.ends_with(files, index, wrong)?),
             }
-        } else if secondary.len() != index * ENTRY_BYTES {
-            let reason = format!("{index} blocks, and a secondary index of {} bytes", secondary.len());
+        } else if let Some(reason) = indexes_differ(files, index) {
             if self.tail == TornTail::Refuse {
                 self.ended = true;
                 return Err(files.damaged(at as u64, None, reason));
             }
-            *cut = Some(format!("{}: the indexes end elsewhere than the blocks: {reason}", files.name));
+            *cut = Some(format!("{}: {reason}", files.name));
         }
         self.ended = true;
         Ok(None)
@@ -210,6 +209,20 @@ impl Newest {
         }
         Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))
     }
+}
+
+/// Returns how the indexes of the newest chunk differ from its blocks, so many and all whole.
+fn indexes_differ(files: &Files, count: usize) -> Option<String> {
+    let secondary = files.secondary.as_deref().unwrap_or(&[]);
+    if secondary.len() != count * ENTRY_BYTES {
+        let bytes = secondary.len();
+        return Some(format!(
+            "the indexes end elsewhere than the blocks: {count} blocks, and a secondary index of {bytes} bytes"
+        ));
+    }
+    let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
+    let listed: Vec<Entry> = entries(secondary).0.collect();
+    agreed(primary, &listed).1
 }
 
 /// What is wrong with what stands in the place of a block.

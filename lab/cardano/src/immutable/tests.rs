@@ -114,6 +114,38 @@ fn archives_and_single_chunks_hold_the_same() {
     assert!(matches!(read(&[empty], ReadOptions::default()), Err(ChainError::NoChain { .. })));
 }
 
+#[test]
+fn names_of_an_archive_that_are_long_are_read_and_endless_ones_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("chain.tar");
+    let extended = |kind: tar::EntryType, bytes: usize| {
+        let mut archive = tar::Builder::new(Vec::new());
+        // A large file that is none of a chain, and folders so deep that names need entries of their own.
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1 << 20);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, "ledger", &vec![7; 1 << 20][..]).unwrap();
+        if bytes > 0 {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(bytes as u64);
+            header.set_cksum();
+            archive.append(&header, &vec![b'a'; bytes][..]).unwrap();
+        }
+        for name in files_of(&[0, 1]) {
+            let path = data("devnet/immutable").join(&name);
+            archive.append_path_with_name(path, format!("{}/{name}", "folder".repeat(40))).unwrap();
+        }
+        fs::write(&file, archive.into_inner().unwrap()).unwrap();
+        read(std::slice::from_ref(&file), ReadOptions::default())
+    };
+    assert_eq!(extended(tar::EntryType::GNULongName, 0).unwrap().0, all("devnet")[..200]);
+    for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
+        let Err(ChainError::Io { source, .. }) = extended(kind, 1 << 20) else { panic!("{kind:?}") };
+        assert!(source.to_string().contains("262144 bytes"), "{kind:?}: {source}");
+    }
+}
+
 /// Packs files of the devnet's chunks in an order.
 fn pack(file: &Path, names: impl IntoIterator<Item = String>) {
     let mut archive = tar::Builder::new(Vec::new());

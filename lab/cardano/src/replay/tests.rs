@@ -67,11 +67,8 @@ fn replay(
 ) -> (Result<(), ReplayError>, Report) {
     let mut replay = Replay::new(index, set, options).unwrap();
     replay.begin(genesis).unwrap();
-    let from = replay.from();
-    let ended = match ChainReader::open(chain, ReadOptions::default().from(from)) {
-        Ok(mut reader) => replay.run(&mut reader, &mut ()),
-        Err(error) => Err(error.into()),
-    };
+    let mut open = |from| Ok(ChainReader::open(chain, ReadOptions::default().from(from))?);
+    let ended = replay.run_opened(&mut open, &mut ());
     let report = replay.report().clone();
     (ended, report)
 }

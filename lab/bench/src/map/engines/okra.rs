@@ -9,7 +9,7 @@ use super::super::{
     engine::{EngineName, MapEngine},
     random::{Key, Sum},
 };
-use crate::error::Result;
+use crate::{BenchError, error::Result};
 
 pub(super) struct Okra {
     map: OkraMap,
@@ -69,12 +69,15 @@ impl MapEngine for Okra {
     }
 
     fn expected_root(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<Option<String>> {
-        let map = OkraMap::create(&self.dir.join("expected"), &OkraOptions::default().sync(false)).map_err(failed)?;
+        let dir = self.dir.join("expected");
+        let map = OkraMap::create(&dir, &OkraOptions::default().sync(false)).map_err(failed)?;
         let mut writer = map.write().map_err(failed)?;
         writer.load_sorted(entries.iter().map(|(key, value)| (key, value))).map_err(failed)?;
         let root = writer.commit().map_err(failed)?;
         // Every level is computed again from the entries, of both.
         self.map.read().and_then(|reader| reader.check()).map_err(failed)?;
+        drop(map);
+        std::fs::remove_dir_all(&dir).map_err(BenchError::io(&dir))?;
         Ok(Some(shown(root)))
     }
 }

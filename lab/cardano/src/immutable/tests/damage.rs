@@ -180,11 +180,41 @@ fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
             match ended {
                 Err(ChainError::Damaged { chunk, .. }) => assert_eq!(format!("{chunk:05}"), name[..5]),
                 // Of the newest chunk the primary index is not needed.
-                Ok(None) if name == "00003.primary" => assert_eq!(points, whole),
+                Ok(Some(note)) if name == "00003.primary" => {
+                    assert!(points == whole && note.contains("index"), "flipped at {at}: {note}");
+                    let strict = ReadOptions::default().tail(TornTail::Refuse);
+                    let (points, ended) = read_until(&[dir.path().to_owned()], strict);
+                    assert_eq!(points, whole, "flipped at {at}");
+                    assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "flipped at {at}: {ended:?}");
+                }
                 other => panic!("{name} flipped at {at}: {other:?}"),
             }
         }
         fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_newest_chunk_without_its_whole_primary_index_is_told_or_refused() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00003.primary");
+    let bytes = fs::read(&file).unwrap();
+    let at = |tail| read_until(&[dir.path().to_owned()], ReadOptions::default().tail(tail));
+    assert!(matches!(at(TornTail::Refuse), (points, Ok(None)) if points == whole));
+    for cut in [Some(0), Some(1), Some(4 * 50), Some(1 + 4 * 50), None] {
+        match cut {
+            Some(cut) => fs::write(&file, &bytes[..cut]).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        let (points, ended) = at(TornTail::Refuse);
+        assert_eq!(points, whole, "cut at {cut:?}");
+        assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "cut at {cut:?}: {ended:?}");
+        for tail in [TornTail::Incomplete, TornTail::Cut] {
+            let (points, ended) = at(tail);
+            assert_eq!(points, whole, "cut at {cut:?}");
+            assert!(ended.unwrap().unwrap().contains("primary index"), "cut at {cut:?}");
+        }
     }
 }
 

@@ -121,6 +121,55 @@ fn another_chain_is_refused_and_changes_nothing() {
     assert!(matches!(TreeUtxo::open(&repo, "other", Durability::None), Err(UtxoError::OtherStore { .. })));
 }
 
+#[test]
+fn a_chain_that_ends_without_the_last_known_block_is_refused() {
+    let preprod = repo_of("preprod");
+    let mut set = tree(&preprod);
+    let tip = set.tip();
+    // One that ends before that point, whether or not the index has it.
+    let short = [data("devnet")];
+    for mut index in [memory(), filled("preprod")] {
+        let len = index.len();
+        let (ended, report) = replay(&mut set, &mut index, &short, allow(), &[]);
+        assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+        assert_eq!((report.blocks, set.tip(), index.len()), (0, tip, len));
+    }
+    replay(&mut set, &mut filled("preprod"), &[data("preprod")], allow(), &[]).0.unwrap();
+    // Another block in the slot of the last one, with which the chain ends.
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = byron_files(dir.path(), &byron_blocks(&[(0, None), (0, Some(0)), (0, Some(1))]));
+    let repo = repo();
+    let mut index = memory();
+    let options = || ReplayOptions::default().commit_unchanged(true);
+    replay(&mut tree(&repo), &mut index, &files, options(), &[]).0.unwrap();
+    let other = byron_blocks(&[(0, Some(1))]).remove(0);
+    fs::write(&files[2], &other).unwrap();
+    files.drain(..2);
+    let (ended, _) = replay(&mut tree(&repo), &mut index, &files, options(), &[]);
+    let other = Block::parse(&other).unwrap().point();
+    assert!(matches!(ended, Err(ReplayError::NotThisChain { point, .. }) if point == other), "{ended:?}");
+}
+
+#[test]
+fn an_index_of_another_chain_is_filled_anew() {
+    // The index of one folder, and branches on two chains: neither is in the way of the other.
+    let mut index = filled("devnet");
+    let (repo, whole) = (repo_of("preprod"), repo_of("preprod"));
+    let mut set = tree(&repo);
+    let (to, _) = set.before(100).unwrap();
+    set.roll_back(to).unwrap();
+    assert!(index.tip().unwrap().point.slot < set.tip().point().unwrap().slot, "the index seems to be behind");
+    let (ended, report) = replay(&mut set, &mut index, &[data("preprod")], allow(), &[]);
+    ended.unwrap();
+    assert_eq!((report.blocks, report.indexed, index.len()), (100, 764, 864));
+    assert_eq!((set.tip(), set.head().unwrap()), (tree(&whole).tip(), tree(&whole).head().unwrap()));
+    // What is of neither chain is refused as before.
+    let mut index = filled("devnet");
+    let (ended, report) = replay(&mut tree(&repo), &mut index, &[data("preview")], allow(), &[]);
+    assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+    assert_eq!(report.blocks, 0);
+}
+
 fn repo_of(chain: &str) -> Repo<Native> {
     let repo = repo();
     done(&mut tree(&repo), chain, allow(), &[]);
@@ -200,12 +249,17 @@ fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
 /// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
 fn byron_chain(dir: &Path) -> Vec<PathBuf> {
     let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
+    byron_files(dir, &byron_blocks(&places))
+}
+
+/// Writes blocks, a file each.
+fn byron_files(dir: &Path, blocks: &[Vec<u8>]) -> Vec<PathBuf> {
     let write = |(index, block): (usize, &Vec<u8>)| {
         let file = dir.join(format!("{index}.cbor"));
         fs::write(&file, block).unwrap();
         file
     };
-    byron_blocks(&places).iter().enumerate().map(write).collect()
+    blocks.iter().enumerate().map(write).collect()
 }
 
 #[test]
