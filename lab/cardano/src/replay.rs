@@ -21,11 +21,12 @@ pub use self::{
     report::{Memory, Progress, Report, Sample},
 };
 use crate::{
-    Block, BlockPlace, ChainReader, Genesis, OutputRef, Point, StoredBlock,
+    Block, BlockPlace, ChainReader, Era, Genesis, OutputRef, Point, StoredBlock,
     index::{BlockIndex, IndexError},
     utxo::{Changes, UtxoError, UtxoStore, UtxoTip},
 };
 
+mod allegra;
 mod apply;
 mod checkpoint;
 mod error;
@@ -110,6 +111,8 @@ pub struct Replay<'s> {
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
+    /// The era of that block, once it was met.
+    era: Option<Era>,
     /// The last block that index and set have, until it was met.
     known: Option<Point>,
     /// The tip of the index at the beginning.
@@ -160,6 +163,7 @@ impl<'s> Replay<'s> {
             changes: Changes::default(),
             decoded: Decoded::default(),
             last,
+            era: None,
             known: last,
             began: last,
             waiting: 0,
@@ -307,7 +311,7 @@ impl<'s> Replay<'s> {
         if let Some(known) = self.known.filter(|known| point.slot <= known.slot) {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {
-                self.known = None;
+                (self.known, self.era) = (None, Some(block.era()));
                 return Ok(());
             }
             let is_before = point.slot < known.slot || block.boundary_epoch().is_some();
@@ -327,6 +331,7 @@ impl<'s> Replay<'s> {
             self.resume = None;
         }
         let Some(resume) = self.resume else {
+            self.enter(block.era())?;
             self.decoded.read(block, place)?;
             self.decoded.look(&self.changes, &*self.set, &point, self.options.allow_missing)?;
             self.index.insert(&point, place)?;
@@ -342,7 +347,7 @@ impl<'s> Replay<'s> {
         // The set has this block; the index has not.
         self.index.insert(&point, place)?;
         self.meter.report.indexed += 1;
-        self.last = Some(point);
+        (self.last, self.era) = (Some(point), Some(block.era()));
         if point.hash == resume.hash {
             self.resume = None;
         }

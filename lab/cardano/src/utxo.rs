@@ -7,13 +7,13 @@ use std::fmt;
 
 use thiserror::Error;
 
+use self::digest::Digester;
 pub use self::{
     changes::Changes,
     digest::{UtxoDigest, lovelace},
     lsm::LsmUtxo,
     tree::{TreeUtxo, output_path},
 };
-use self::digest::Digester;
 use crate::{BlockError, BlockHash, OutputRef, Point};
 
 mod changes;
