@@ -12,9 +12,15 @@ fn replayed(blocks: u64, stopped: bool) -> ChainRun {
 #[test]
 fn an_interrupted_run_ends_the_others_and_does_not_count_among_whole_ones() {
     // Of how many runs of how many jobs how many are kept, where the last of so many is interrupted.
-    for (jobs, runs, last, kept) in
-        [(1, 3, 3, vec![2]), (1, 3, 1, vec![1]), (1, 1, 1, vec![1]), (2, 1, 1, vec![1, 0]), (2, 1, 9, vec![1, 1])]
-    {
+    let cases = [
+        (1, 3, 3, vec![2]),
+        (1, 3, 1, vec![1]),
+        (1, 1, 1, vec![1]),
+        (2, 1, 1, vec![1, 0]),
+        (2, 1, 9, vec![1, 1]),
+        (2, 3, 4, vec![1, 2]),
+    ];
+    for (jobs, runs, last, kept) in cases {
         let mut done = 0;
         let all = runs_of(jobs, runs, &mut |_| {
             done += 1;
@@ -26,6 +32,24 @@ fn an_interrupted_run_ends_the_others_and_does_not_count_among_whole_ones() {
         let halves = all.iter().flatten().filter(|run| run.figures.stopped).count();
         assert_eq!(halves, usize::from(last == 1), "{jobs} jobs, {runs} runs, {last}");
     }
+}
+
+#[test]
+fn profiles_take_turns_and_the_chain_is_read_before_them() {
+    let mut order = Vec::new();
+    runs_of(2, 4, &mut |job| {
+        order.push(job);
+        Ok(replayed(400, false))
+    })
+    .unwrap();
+    assert_eq!(order, [0, 1, 1, 0, 0, 1, 1, 0]);
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("immutable")).unwrap();
+    for (name, bytes) in [("protocolMagicId", 1), ("immutable/00000.chunk", 500), ("chain.tar", 7)] {
+        fs::write(dir.path().join(name), vec![0; bytes]).unwrap();
+    }
+    assert_eq!(read_once(&[dir.path().to_owned()]).unwrap(), 508);
+    assert_eq!(read_once(&[dir.path().join("immutable"), dir.path().join("chain.tar")]).unwrap(), 507);
 }
 
 /// Writes a difference from the other side.
@@ -108,7 +132,7 @@ fn a_replay_alone_is_not_checked_and_checkpoints_of_no_chunk_are_wrong() {
     assert_eq!((row.checked, row.wrong), (false, None));
     assert!(measure(&job, 2, true).unwrap().checked);
     let checkpoints = dir.path().join("checkpoints.csv");
-    std::fs::write(&checkpoints, "chunk,utxo,lovelace,last_slot,last_hash,digest\n77,1,1,1,a,b\n").unwrap();
+    fs::write(&checkpoints, "chunk,utxo,lovelace,last_slot,last_hash,digest\n77,1,1,1,a,b\n").unwrap();
     let job = ChainJob { checkpoints: Some(checkpoints), ..job };
     let row = measure(&job, 1, true).unwrap();
     assert!(!row.checked && row.wrong.unwrap().contains("none of the chunks"));
