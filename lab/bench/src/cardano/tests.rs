@@ -3,6 +3,9 @@
 use super::*;
 use crate::{measure::Run, report::ChainFigures};
 
+/// A way in which a replay ends otherwise.
+type Change = fn(&mut ChainRun);
+
 /// A replay of so many blocks.
 fn replayed(blocks: u64, stopped: bool) -> ChainRun {
     let figures = ChainFigures { stopped, digest: Some("d1".into()), ..ChainFigures::default() };
@@ -61,20 +64,20 @@ fn turned(what: &str) -> String {
 
 #[test]
 fn runs_and_rows_that_disagree_are_wrong_and_one_alone_is_not_checked() {
-    let made = |change: &dyn Fn(&mut ChainRun)| {
+    let made = |change: Change| {
         let mut run = replayed(400, false);
         change(&mut run);
         run
     };
-    let same = || made(&|_| {});
+    let same = || made(|_| {});
     assert_eq!(agree::runs(&[same()], false), (None, false));
     assert_eq!(agree::runs(&[same(), same()], false), (None, true));
-    let others: [(&str, &dyn Fn(&mut ChainRun)); 5] = [
-        ("digest: d1, and d2", &|run| run.figures.digest = Some("d2".into())),
-        ("last block: , and b", &|run| run.figures.tip = Some("b".into())),
-        ("entries: 0, and 5", &|run| run.figures.entries = 5),
-        ("missing inputs: 0, and 5", &|run| run.figures.missing = 5),
-        ("blocks: 400, and 399", &|run| run.run.ops = 399),
+    let others: [(&str, Change); 5] = [
+        ("digest: d1, and d2", |run| run.figures.digest = Some("d2".into())),
+        ("last block: , and b", |run| run.figures.tip = Some("b".into())),
+        ("entries: 0, and 5", |run| run.figures.entries = 5),
+        ("missing inputs: 0, and 5", |run| run.figures.missing = 5),
+        ("blocks: 400, and 399", |run| run.run.ops = 399),
     ];
     for (what, change) in others {
         let (wrong, compared) = agree::runs(&[same(), same(), made(change)], false);
@@ -95,7 +98,7 @@ fn runs_and_rows_that_disagree_are_wrong_and_one_alone_is_not_checked() {
         assert_eq!(fourth.wrong.unwrap(), format!("{} in one", turned(what)));
     }
     // Where a clock ends replays they go to other blocks.
-    let short = made(&|run| run.run.ops = 7);
+    let short = made(|run| run.run.ops = 7);
     assert_eq!(agree::runs(&[same(), short], true), (None, false));
 }
 
