@@ -4,8 +4,8 @@
 //! process of its own if there are several, and makes the row. `docs/bench.md` has a section on it.
 
 use std::{
-    env,
-    io::Write,
+    env, fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -85,7 +85,7 @@ pub struct ChainArgs {
     /// Count inputs that name no output of the set and go on, for chains whose start is absent
     #[arg(long)]
     allow_missing: bool,
-    /// Replay with both profiles, one after the other, and print the differences
+    /// Replay with both profiles, in turns, and print the differences
     #[arg(long, conflicts_with_all = ["index", "profile"])]
     compare: bool,
     /// Merge the row into this file
@@ -158,6 +158,10 @@ fn measure_all(jobs: &[ChainJob], runs: usize, in_process: bool) -> Result<Vec<R
     let durable = first.durability() != bristlecone::Durability::None;
     let sync = || -> Result<f64> { Ok(Limits::default().with_sync_now(&first.dir)?.sync_prezeroed) };
     let before = if durable { Some(sync()?) } else { None };
+    if jobs.len() > 1 {
+        let bytes = read_once(&first.sources)?;
+        say!("read the chain once, {bytes} bytes");
+    }
     let all = runs_of(jobs.len(), runs, &mut |index| {
         if jobs.len() > 1 {
             say!("profile {}:", jobs[index].profile.name());
@@ -178,12 +182,14 @@ fn measure_all(jobs: &[ChainJob], runs: usize, in_process: bool) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Does the runs of so many jobs, one job after the other, until a run is interrupted. Half a replay is no run among whole ones;
-/// if it is all there is of its job, it is kept.
+/// Does the runs of so many jobs until a run is interrupted: a round is a run of each, and every other round has them the other
+/// way round, so that what else the machine does over time meets all alike. Half a replay is no run among whole ones; if it
+/// is all there is of its job, it is kept.
 fn runs_of(jobs: usize, runs: usize, run: &mut dyn FnMut(usize) -> Result<ChainRun>) -> Result<Vec<Vec<ChainRun>>> {
     let mut all = vec![Vec::new(); jobs];
-    for job in 0..jobs {
-        for _ in 0..runs.max(1) {
+    for round in 0..runs.max(1) {
+        for turn in 0..jobs {
+            let job = if round.is_multiple_of(2) { turn } else { jobs - 1 - turn };
             let done = run(job)?;
             let stopped = done.figures.stopped;
             if !stopped || all[job].is_empty() {
@@ -195,6 +201,24 @@ fn runs_of(jobs: usize, runs: usize, run: &mut dyn FnMut(usize) -> Result<ChainR
         }
     }
     Ok(all)
+}
+
+/// Reads the files of a chain once, so that the first replay finds them in memory as those after it do. Returns their bytes.
+fn read_once(sources: &[PathBuf]) -> Result<u64> {
+    let mut bytes = 0;
+    for source in sources {
+        let mut files = vec![source.clone()];
+        for dir in [source.clone(), source.join("immutable")].into_iter().filter(|dir| dir.is_dir()) {
+            for entry in fs::read_dir(&dir).map_err(BenchError::io(&dir))? {
+                files.push(entry.map_err(BenchError::io(&dir))?.path());
+            }
+        }
+        for path in files.iter().filter(|path| path.is_file()) {
+            let mut file = fs::File::open(path).map_err(BenchError::io(path))?;
+            bytes += io::copy(&mut file, &mut io::sink()).map_err(BenchError::io(path))?;
+        }
+    }
+    Ok(bytes)
 }
 
 fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<ChainJob> {

@@ -5,7 +5,10 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -26,9 +29,9 @@ pub(crate) struct Peak {
     pub(crate) anon_kb: u64,
     /// Pages of mapped files, in KiB.
     pub(crate) file_kb: u64,
-    /// The least anonymous pages, in KiB.
+    /// The least anonymous pages, in KiB, of the time that counts.
     pub(crate) anon_min_kb: u64,
-    /// Their mean over the samples, in KiB.
+    /// Their mean over the samples of that time, in KiB.
     pub(crate) anon_mean_kb: u64,
     /// All pages, in KiB, as the system counts its high-water mark.
     pub(crate) max_kb: u64,
@@ -37,13 +40,36 @@ pub(crate) struct Peak {
 /// Samples this process's memory until it is asked for the peak.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
+    counts: Arc<AtomicBool>,
     thread: JoinHandle<Peak>,
+}
+
+/// What is averaged of samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    samples: u64,
+    sum_kb: u64,
+    min_kb: u64,
+}
+
+impl Mean {
+    fn add(&mut self, kb: u64) {
+        self.min_kb = if self.samples == 0 { kb } else { self.min_kb.min(kb) };
+        self.samples += 1;
+        self.sum_kb += kb;
+    }
 }
 
 impl Sampler {
     /// Samples this process.
     pub(crate) fn start() -> Self {
-        Self::every(INTERVAL, {
+        Self::start_counting(true)
+    }
+
+    /// Samples this process; least and mean are those of the time for which [`Sampler::count`] was told to count, from the
+    /// start on if it `counts`. Where no sample was taken in that time, they are those of all.
+    pub(crate) fn start_counting(counts: bool) -> Self {
+        Self::every(INTERVAL, counts, {
             // Where there is no such file, memory is reported as nothing.
             let statm = File::open("/proc/self/statm").ok();
             move || statm.as_ref().and_then(read)
@@ -53,21 +79,33 @@ impl Sampler {
     /// Samples other processes together with whatever they start in turn. Pages that several of them map are counted
     /// for each.
     pub(crate) fn others(roots: Vec<u32>) -> Self {
-        Self::every(INTERVAL_OTHERS, move || Some(roots.iter().fold((0, 0), |sum, &root| add(sum, family(root, 0)))))
+        Self::every(INTERVAL_OTHERS, true, move || {
+            Some(roots.iter().fold((0, 0), |sum, &root| add(sum, family(root, 0))))
+        })
     }
 
-    fn every(interval: Duration, look: impl Fn() -> Option<(u64, u64)> + Send + 'static) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
+    /// Begins or ends the time that counts for least and mean.
+    pub(crate) fn count(&self, counts: bool) {
+        self.counts.store(counts, SeqCst);
+    }
+
+    fn every(interval: Duration, counts: bool, look: impl Fn() -> Option<(u64, u64)> + Send + 'static) -> Self {
+        let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(counts)));
+        let (stopped, counting) = (stop.clone(), counts.clone());
         let thread = thread::spawn(move || {
             let mut peak = Peak::default();
-            let (mut samples, mut sum_kb) = (0, 0);
+            let (mut all, mut counted) = (Mean::default(), Mean::default());
             loop {
                 let last = stopped.load(Relaxed);
+                // A sample counts if it was taken wholly within the time.
+                let began = counting.load(SeqCst);
                 let Some((anon_kb, file_kb)) = look() else { return peak };
-                (samples, sum_kb) = (samples + 1, sum_kb + anon_kb);
-                peak.anon_mean_kb = sum_kb / samples;
-                peak.anon_min_kb = if samples == 1 { anon_kb } else { peak.anon_min_kb.min(anon_kb) };
+                all.add(anon_kb);
+                if began && counting.load(SeqCst) {
+                    counted.add(anon_kb);
+                }
+                let mean = if counted.samples > 0 { counted } else { all };
+                (peak.anon_min_kb, peak.anon_mean_kb) = (mean.min_kb, mean.sum_kb / mean.samples);
                 peak.anon_kb = peak.anon_kb.max(anon_kb);
                 peak.file_kb = peak.file_kb.max(file_kb);
                 peak.max_kb = peak.max_kb.max(anon_kb + file_kb);
@@ -77,7 +115,7 @@ impl Sampler {
                 thread::park_timeout(interval);
             }
         });
-        Self { stop, thread }
+        Self { stop, counts, thread }
     }
 
     /// Takes a last sample of this process and returns the peak, with its high-water mark as the system has it.
@@ -138,6 +176,8 @@ fn high_water_kb() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     #[test]
@@ -149,6 +189,31 @@ mod tests {
         assert!(peak.anon_kb >= 64 << 10, "{peak:?}");
         assert!(peak.max_kb >= peak.anon_kb - 1024, "{peak:?}");
         drop(touched);
+    }
+
+    #[test]
+    fn least_and_mean_are_those_of_the_time_that_counts() {
+        let held = Arc::new(AtomicU64::new(10));
+        let seen = held.clone();
+        let sampler = Sampler::every(Duration::from_millis(1), false, move || Some((seen.load(SeqCst), 0)));
+        let hold = |kb| {
+            held.store(kb, SeqCst);
+            thread::sleep(Duration::from_millis(20));
+        };
+        hold(10);
+        hold(100);
+        sampler.count(true);
+        hold(100);
+        hold(60);
+        sampler.count(false);
+        hold(1);
+        hold(200);
+        let peak = sampler.finish_others();
+        assert!(peak.anon_min_kb == 60 && peak.anon_kb == 200, "{peak:?}");
+        assert!((60..=100).contains(&peak.anon_mean_kb), "{peak:?}");
+        // Where nothing counts all do.
+        let sampler = Sampler::every(Duration::from_millis(1), false, || Some((7, 0)));
+        assert_eq!(sampler.finish_others().anon_mean_kb, 7);
     }
 
     #[test]

@@ -62,12 +62,12 @@ pub(super) fn run(job: &ChainJob) -> Result<ChainRun> {
     };
     fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
     let mut place = Places { job, dir, made: None, memory: None };
-    let sampler = Sampler::start();
+    let sampler = Sampler::start_counting(false);
     let (cpu, began) = (cpu_us(), Instant::now());
     let mut index = place.index()?;
     let mut set = place.set()?;
     let before = place.stats();
-    let (ended, report) = replay(job, &mut *index, &mut *set, options, &genesis);
+    let (ended, report) = replay(job, (&mut *index, &mut *set), options, &genesis, &sampler);
     // Digests take no part in the time of the work, but they do in both of these.
     let cpu = (cpu_us() - cpu) as f64 / 1e4 / began.elapsed().as_secs_f64().max(1e-9);
     let peak = sampler.finish();
@@ -124,10 +124,10 @@ fn check_network(job: &ChainJob, genesis: &[Genesis]) -> Result<()> {
 
 fn replay(
     job: &ChainJob,
-    index: &mut dyn BlockIndex,
-    set: &mut dyn UtxoStore,
+    (index, set): (&mut dyn BlockIndex, &mut dyn UtxoStore),
     options: ReplayOptions,
     genesis: &[Genesis],
+    sampler: &Sampler,
 ) -> (Result<(), ReplayError>, Report) {
     let mut replay = match Replay::new(index, set, options) {
         Ok(replay) => replay,
@@ -140,7 +140,12 @@ fn replay(
         let options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
         Ok(ChainReader::open(&job.sources, options)?)
     };
-    let ended = replay.begin(genesis).and_then(|()| replay.run_opened(&mut open, &mut Watch::new(job.sample_every)));
+    let ended = replay.begin(genesis).and_then(|()| {
+        sampler.count(true);
+        let ended = replay.run_opened(&mut open, &mut Watch::new(job.sample_every));
+        sampler.count(false);
+        ended
+    });
     let report = replay.report().clone();
     (ended, report)
 }

@@ -3,6 +3,9 @@
 use super::*;
 use crate::{measure::Run, report::ChainFigures};
 
+/// A way in which a replay ends otherwise.
+type Change = fn(&mut ChainRun);
+
 /// A replay of so many blocks.
 fn replayed(blocks: u64, stopped: bool) -> ChainRun {
     let figures = ChainFigures { stopped, digest: Some("d1".into()), ..ChainFigures::default() };
@@ -12,9 +15,15 @@ fn replayed(blocks: u64, stopped: bool) -> ChainRun {
 #[test]
 fn an_interrupted_run_ends_the_others_and_does_not_count_among_whole_ones() {
     // Of how many runs of how many jobs how many are kept, where the last of so many is interrupted.
-    for (jobs, runs, last, kept) in
-        [(1, 3, 3, vec![2]), (1, 3, 1, vec![1]), (1, 1, 1, vec![1]), (2, 1, 1, vec![1, 0]), (2, 1, 9, vec![1, 1])]
-    {
+    let cases = [
+        (1, 3, 3, vec![2]),
+        (1, 3, 1, vec![1]),
+        (1, 1, 1, vec![1]),
+        (2, 1, 1, vec![1, 0]),
+        (2, 1, 9, vec![1, 1]),
+        (2, 3, 4, vec![1, 2]),
+    ];
+    for (jobs, runs, last, kept) in cases {
         let mut done = 0;
         let all = runs_of(jobs, runs, &mut |_| {
             done += 1;
@@ -28,6 +37,24 @@ fn an_interrupted_run_ends_the_others_and_does_not_count_among_whole_ones() {
     }
 }
 
+#[test]
+fn profiles_take_turns_and_the_chain_is_read_before_them() {
+    let mut order = Vec::new();
+    runs_of(2, 4, &mut |job| {
+        order.push(job);
+        Ok(replayed(400, false))
+    })
+    .unwrap();
+    assert_eq!(order, [0, 1, 1, 0, 0, 1, 1, 0]);
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("immutable")).unwrap();
+    for (name, bytes) in [("protocolMagicId", 1), ("immutable/00000.chunk", 500), ("chain.tar", 7)] {
+        fs::write(dir.path().join(name), vec![0; bytes]).unwrap();
+    }
+    assert_eq!(read_once(&[dir.path().to_owned()]).unwrap(), 508);
+    assert_eq!(read_once(&[dir.path().join("immutable"), dir.path().join("chain.tar")]).unwrap(), 507);
+}
+
 /// Writes a difference from the other side.
 fn turned(what: &str) -> String {
     let (of, values) = what.split_once(": ").unwrap();
@@ -37,20 +64,20 @@ fn turned(what: &str) -> String {
 
 #[test]
 fn runs_and_rows_that_disagree_are_wrong_and_one_alone_is_not_checked() {
-    let made = |change: &dyn Fn(&mut ChainRun)| {
+    let made = |change: Change| {
         let mut run = replayed(400, false);
         change(&mut run);
         run
     };
-    let same = || made(&|_| {});
+    let same = || made(|_| {});
     assert_eq!(agree::runs(&[same()], false), (None, false));
     assert_eq!(agree::runs(&[same(), same()], false), (None, true));
-    let others: [(&str, &dyn Fn(&mut ChainRun)); 5] = [
-        ("digest: d1, and d2", &|run| run.figures.digest = Some("d2".into())),
-        ("last block: , and b", &|run| run.figures.tip = Some("b".into())),
-        ("entries: 0, and 5", &|run| run.figures.entries = 5),
-        ("missing inputs: 0, and 5", &|run| run.figures.missing = 5),
-        ("blocks: 400, and 399", &|run| run.run.ops = 399),
+    let others: [(&str, Change); 5] = [
+        ("digest: d1, and d2", |run| run.figures.digest = Some("d2".into())),
+        ("last block: , and b", |run| run.figures.tip = Some("b".into())),
+        ("entries: 0, and 5", |run| run.figures.entries = 5),
+        ("missing inputs: 0, and 5", |run| run.figures.missing = 5),
+        ("blocks: 400, and 399", |run| run.run.ops = 399),
     ];
     for (what, change) in others {
         let (wrong, compared) = agree::runs(&[same(), same(), made(change)], false);
@@ -71,7 +98,7 @@ fn runs_and_rows_that_disagree_are_wrong_and_one_alone_is_not_checked() {
         assert_eq!(fourth.wrong.unwrap(), format!("{} in one", turned(what)));
     }
     // Where a clock ends replays they go to other blocks.
-    let short = made(&|run| run.run.ops = 7);
+    let short = made(|run| run.run.ops = 7);
     assert_eq!(agree::runs(&[same(), short], true), (None, false));
 }
 
@@ -108,7 +135,7 @@ fn a_replay_alone_is_not_checked_and_checkpoints_of_no_chunk_are_wrong() {
     assert_eq!((row.checked, row.wrong), (false, None));
     assert!(measure(&job, 2, true).unwrap().checked);
     let checkpoints = dir.path().join("checkpoints.csv");
-    std::fs::write(&checkpoints, "chunk,utxo,lovelace,last_slot,last_hash,digest\n77,1,1,1,a,b\n").unwrap();
+    fs::write(&checkpoints, "chunk,utxo,lovelace,last_slot,last_hash,digest\n77,1,1,1,a,b\n").unwrap();
     let job = ChainJob { checkpoints: Some(checkpoints), ..job };
     let row = measure(&job, 1, true).unwrap();
     assert!(!row.checked && row.wrong.unwrap().contains("none of the chunks"));

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What makes a map wrong.
+type Fault = fn(&mut Fake);
+
 /// A map that can be told to be wrong.
 #[derive(Default)]
 struct Fake {
@@ -61,12 +64,12 @@ fn round(operation: Operation) -> Command {
 #[test]
 fn what_is_wrong_with_a_map_is_told_before_it_is_renewed_and_when_it_is_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let faults: [(&str, &dyn Fn(&mut Fake)); 5] = [
-        ("", &|_| {}),
-        ("the root is wrong", &|map| map.root = Some("wrong")),
-        ("4 versions are kept of 3", &|map| map.versions += 1),
-        ("were read", &|map| map.flipped = Some(0)),
-        ("were read", &|map| map.flipped = Some(7)),
+    let faults: [(&str, Fault); 5] = [
+        ("", |_| {}),
+        ("the root is wrong", |map| map.root = Some("wrong")),
+        ("4 versions are kept of 3", |map| map.versions += 1),
+        ("were read", |map| map.flipped = Some(0)),
+        ("were read", |map| map.flipped = Some(7)),
     ];
     for (index, (reason, fault)) in faults.into_iter().enumerate() {
         let ends = [
