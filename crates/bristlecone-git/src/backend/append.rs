@@ -100,6 +100,7 @@ impl OpenRepository {
                 // What is acknowledged as durable includes all that came before.
                 self.make_durable(writer)?;
             }
+            self.settle_bases(writer, requests)?;
             let mut noted = synced;
             for (name, moves) in &moves {
                 let staged = staged.remove(name.as_str());

@@ -6,10 +6,10 @@
 
 use std::collections::HashSet;
 
-use bristlecone::{Oid, RefTarget, Result, storage::retry};
+use bristlecone::{Kind, Oid, RefTarget, Result, storage::retry};
 
 use super::{
-    append_group::{Moves, Request},
+    append_group::Request,
     objects::{self, SYNCED_AT_ONCE},
     open_repository::{OpenRepository, Writer},
     pack_files::PACKS,
@@ -33,34 +33,64 @@ impl SettledValues {
 }
 
 impl OpenRepository {
-    /// Makes durable what a Git left that the move of a ref goes on from.
-    pub(super) fn settle_bases(&self, writer: &mut Writer, requests: &[Request<'_>], moves: &Moves) -> Result<()> {
-        let mut written: Vec<Oid> = Vec::with_capacity(moves.requests.len());
-        for request in moves.requests.iter().map(|&index| &requests[index]) {
-            let Some(target) = request.target().as_ref().and_then(object) else { continue };
-            let bases = bases_of(request, target);
-            written.push(target);
-            for base in bases.into_iter().filter(|base| !written.contains(base)) {
-                self.settle_foreign(writer, base)?;
+    /// Makes durable what a Git left that appends stand on: the parents of their commits, what their tags name, and what
+    /// their refs move to.
+    pub(super) fn settle_bases(&self, writer: &mut Writer, requests: &[Request<'_>]) -> Result<()> {
+        let (mut written, mut bases, mut named) = (HashSet::new(), Vec::new(), Vec::new());
+        for request in requests.iter().filter(|request| request.is_open()) {
+            for entry in request.batch.records().filter(|entry| matches!(entry.record.kind, Kind::Commit | Kind::Tag)) {
+                written.extend(Oid::new(entry.record.oid));
+                let list = if entry.record.kind == Kind::Tag { &mut named } else { &mut bases };
+                list.extend(leads_to(entry.record.kind, objects::raw_of(&entry.record, entry.bytes)?));
+            }
+            let target = request.target().as_ref().and_then(object);
+            named.extend(target.filter(|target| request.batch.offsets().all(|(oid, _)| oid != *target)));
+        }
+        for base in bases.into_iter().filter(|base| !written.contains(base)) {
+            self.settle_foreign(writer, base)?;
+        }
+        for oid in named.into_iter().filter(|oid| !written.contains(oid)) {
+            self.settle_named(writer, oid)?;
+        }
+        // Refs come to lead to these later.
+        for request in requests.iter().filter(|request| request.is_open() && request.wanted.is_none()) {
+            let commits = request.batch.records().filter(|entry| entry.record.kind == Kind::Commit);
+            commits.filter_map(|entry| Oid::new(entry.record.oid).ok()).for_each(|oid| writer.settled.add(oid));
+        }
+        Ok(())
+    }
+
+    /// Makes durable what a Git left in an object that a ref or a tag names: itself, what it names if it is a tag, and
+    /// the parents of that. Another process may have written it, and a Git what it stands on.
+    fn settle_named(&self, writer: &mut Writer, mut oid: Oid) -> Result<()> {
+        let mut raw = Vec::new();
+        while !writer.settled.0.contains(&oid) && !self.settle_foreign(writer, oid)? {
+            let Ok(Some(kind)) = self.odb.read(&oid, &mut raw) else { break };
+            let below = leads_to(kind, &raw);
+            match (kind, below.first()) {
+                (Kind::Tag, Some(&target)) => oid = target,
+                _ => return below.into_iter().try_for_each(|parent| self.settle_foreign(writer, parent).map(drop)),
             }
         }
-        self.settle_value(writer, &moves.before)
+        Ok(())
     }
 
     /// Makes durable what a Git left in a ref.
     pub(super) fn settle_value(&self, writer: &mut Writer, value: &Option<RefTarget>) -> Result<()> {
-        value.as_ref().and_then(object).map_or(Ok(()), |oid| self.settle_foreign(writer, oid))
+        value.as_ref().and_then(object).map_or(Ok(()), |oid| self.settle_foreign(writer, oid).map(drop))
     }
 
-    fn settle_foreign(&self, writer: &mut Writer, oid: Oid) -> Result<()> {
+    /// Returns whether it synced everything.
+    fn settle_foreign(&self, writer: &mut Writer, oid: Oid) -> Result<bool> {
         if writer.settled.0.contains(&oid) {
-            return Ok(());
+            return Ok(false);
         }
-        if self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some() {
+        let loose = self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some();
+        if loose {
             self.poison.note(self.sync_foreign())?;
         }
         writer.settled.add(oid);
-        Ok(())
+        Ok(loose)
     }
 
     /// Makes everything durable that is in the repository: there may be thousands of loose objects.
@@ -99,13 +129,14 @@ fn object(target: &RefTarget) -> Option<Oid> {
     if let RefTarget::Object(at) = target { Some(at.oid) } else { None }
 }
 
-/// Returns what a new value of a ref goes on from: the parents of a commit that was written for it, or itself.
-fn bases_of(request: &Request<'_>, target: Oid) -> Vec<Oid> {
-    let Some(raw) = objects::commit_of(request.batch, target) else {
-        let written = request.batch.offsets().any(|(oid, _)| oid == target);
-        return if written { Vec::new() } else { vec![target] };
+/// Returns the parents of a commit, or what a tag names.
+fn leads_to(kind: Kind, raw: &[u8]) -> Vec<Oid> {
+    let word: &[u8] = match kind {
+        Kind::Commit => b"parent ",
+        Kind::Tag => b"object ",
+        _ => return Vec::new(),
     };
     let headers = raw.split(|&byte| byte == b'\n').take_while(|line| !line.is_empty());
-    let parents = headers.filter_map(|line| line.strip_prefix(b"parent "));
-    parents.filter_map(|hex| str::from_utf8(hex).ok()?.parse().ok()).collect()
+    let ids = headers.filter_map(|line| line.strip_prefix(word));
+    ids.filter_map(|hex| str::from_utf8(hex).ok()?.parse().ok()).collect()
 }

@@ -24,7 +24,7 @@ impl OpenRepository {
         noted: &mut bool,
     ) -> Result<()> {
         // Before the lock is taken: others wait for it a tenth of a second.
-        self.settle_bases(writer, requests, moves)?;
+        self.settle_value(writer, &moves.before)?;
         if writer.journal.differs(name, &moves.before) {
             let now = self.get_ref(name).unwrap_or_default();
             self.settle_order(writer, name, &now)?;

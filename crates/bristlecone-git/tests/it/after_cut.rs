@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Backend, Durability, Error, Repo,
+    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, Repo, Sink as _,
     core::git::{Algorithm, Git},
     storage::{OpenMode, Storage as _},
 };
@@ -177,5 +177,60 @@ fn loose_objects_that_were_closed_are_held_against_their_ids() {
         }
         assert_eq!(backend.flush().is_err(), damaged);
         assert_eq!(commit(&repo, 300, Durability::Synced).is_err(), damaged);
+    }
+}
+
+/// Writes what Git leaves without a sync: a commit of loose objects. Returns its id.
+fn foreign_commit(sim: &SimStorage) -> Oid {
+    let (engine, other) = (SimGit { loose: true, ..SimGit::default() }, SimStorage::new());
+    let made = repo(engine.create(Arc::new(other.clone())).unwrap());
+    commit(&made, 0, Durability::None).unwrap();
+    for (name, _) in other.files().into_iter().filter(|(name, _)| name.starts_with("objects/")) {
+        crate::sim::write(sim, &name, &other.contents(&name).unwrap());
+    }
+    made.branch("main").unwrap().head().unwrap().unwrap().oid()
+}
+
+fn one(kind: Kind, text: &str) -> (Batch, Oid) {
+    let (mut batch, oid) = (Batch::new(), Algorithm::Sha1.object_id(kind, text.as_bytes()));
+    batch.put(kind, oid, text.as_bytes(), &[], &[]);
+    (batch, oid)
+}
+
+/// A tag or a commit of ours that is acknowledged as durable stands on what a Git did not sync.
+#[test]
+fn what_a_tag_names_and_a_commit_stands_on_is_durable_before_its_ref_moves() {
+    for case in ["tag with its move", "tag before its move", "commit before its move", "commits before their move"] {
+        let engine = SimGit::default();
+        let sim = SimStorage::new();
+        drop(engine.create(Arc::new(sim.clone())).unwrap());
+        let backend = engine.open(Arc::new(sim.clone())).unwrap();
+        let foreign = foreign_commit(&sim);
+        let who = "A <a@example.org> 1700000000 +0000";
+        let commit = |parent: Oid, message: &str| {
+            let raw = Algorithm::Sha1.object_id(Kind::Node, b"");
+            one(Kind::Commit, &format!("tree {raw}\nparent {parent}\nauthor {who}\ncommitter {who}\n\n{message}\n"))
+        };
+        let (mut batch, mut oid) = match case.starts_with("tag") {
+            true => one(Kind::Tag, &format!("object {foreign}\ntype commit\ntag t\ntagger {who}\n\nt\n")),
+            false => commit(foreign, "one"),
+        };
+        if case != "tag with its move" {
+            backend.append(std::mem::take(&mut batch), &[], Durability::None).unwrap();
+        }
+        if case == "commits before their move" {
+            let (second, next) = commit(oid, "two");
+            backend.append(second, &[], Durability::None).unwrap();
+            oid = next;
+        }
+        let to = Some(RefTarget::Object(ObjRef::from(oid)));
+        let moved = RefMove { name: "refs/tags/t".to_owned(), expected: Expected::Absent, to };
+        backend.append(batch, &[moved], Durability::Synced).unwrap();
+        let cut = Arc::new(sim.reboot(1, Policy::Lost));
+        let after = engine.open(cut).unwrap();
+        assert!(after.get_ref("refs/tags/t").unwrap().is_some(), "{case}");
+        for oid in [oid, foreign] {
+            assert!(after.read(&ObjRef::from(oid)).unwrap().is_some(), "{case}: {oid}");
+        }
     }
 }
