@@ -61,6 +61,7 @@ pub(crate) use keep::{Keep, Keeps};
 use open_repository::OpenRepository;
 pub use options::GitOptions;
 pub use parts::GitObjects;
+pub(crate) use reachability::Reachability;
 
 /// A store in a Git repository.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::repository::{files::Files, odb::Odb, shallow::ShallowFile};
 
 /// A search through everything that commits lead to, which goes no further than what is trusted.
 #[derive(Debug)]
-pub(super) struct Reachability<'a> {
+pub(crate) struct Reachability<'a> {
     odb: &'a Odb,
     algorithm: Algorithm,
     // Known to be whole, with everything below.
@@ -24,14 +24,14 @@ pub(super) struct Reachability<'a> {
 }
 
 impl<'a> Reachability<'a> {
-    pub(super) fn new(files: &Files, odb: &'a Odb, algorithm: Algorithm) -> Result<Self> {
+    pub(crate) fn new(files: &Files, odb: &'a Odb, algorithm: Algorithm) -> Result<Self> {
         let shallow = ShallowFile::read(files, algorithm)?.commits;
         let partial = files.list(PACKS)?.iter().any(|name| name.ends_with(".promisor"));
         Ok(Self { odb, algorithm, whole: HashSet::new(), shallow, partial })
     }
 
     /// Takes it for granted that everything is there which this leads to.
-    pub(super) fn trust(&mut self, target: Option<&RefTarget>) {
+    pub(crate) fn trust(&mut self, target: Option<&RefTarget>) {
         if let Some(RefTarget::Object(at)) = target {
             self.whole.insert(at.oid);
         }
@@ -46,7 +46,7 @@ impl<'a> Reachability<'a> {
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn is_whole(&mut self, target: Option<&RefTarget>) -> Result<bool> {
+    pub(crate) fn is_whole(&mut self, target: Option<&RefTarget>) -> Result<bool> {
         let Some(RefTarget::Object(at)) = target else { return Ok(true) };
         let mut seen = HashSet::from([at.oid]);
         let mut stack = vec![(at.oid, None)];

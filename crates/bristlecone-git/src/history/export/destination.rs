@@ -11,18 +11,20 @@ use bristlecone::{
 };
 
 use crate::{
-    backend::{GitBackend, GitOptions, Keep, Keeps, OURS},
+    backend::{GitBackend, GitOptions, Keep, Keeps, OURS, Reachability},
     history::{
         error::{Missing, Origin, TransferError},
-        objects::CommitHead,
+        export::existing,
+        objects::{CommitHead, tag_target},
+        pipeline::contract::Existing,
         report::{FOLLOWING, MovedRef, RefState},
         repository::Repository,
+        table::Scratch,
     },
     repository::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
-        refs::Refs,
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
@@ -119,16 +121,28 @@ impl Destination {
         Ok(())
     }
 
-    /// Checks that what refs led to when the repository was opened is still there: it was not written again.
+    /// Checks that all is still there that refs and `HEAD` led to when the repository was opened: it was not written
+    /// again.
     ///
-    /// A ref that moved forward still has it; one that was removed may have been the last, and a Git may have dropped it.
+    /// What they lead to now is there. Of a value that was removed or left behind, a Git may have dropped any part.
     fn check_existing(&self) -> Result<(), TransferError> {
-        let layout = &self.repository.layout;
-        let now = Refs::open(layout.storage(), layout.algorithm, "").list("refs/")?;
-        for (name, target) in &self.repository.refs {
+        let (then, algorithm) = (&self.repository, self.repository.algorithm());
+        let now = Repository::of(then.layout.clone(), Path::new(&then.shown))?;
+        let changed = then.refs.iter().filter(|(name, target)| now.refs.get(*name) != Some(target));
+        let left: Vec<&RefTarget> =
+            changed.map(|(_, target)| target).chain(then.head.iter().filter(|_| then.head != now.head)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let present = existing::of(&now, false, true, &Scratch::new(None))?;
+        let mut whole = Reachability::new(&self.files(), &now.odb, algorithm)?;
+        for target in left {
             let RefTarget::Object(at) = target else { continue };
-            if now.get(name) != Some(target) && !self.repository.odb.contains(&at.oid)? {
-                let missing = Missing { kind: Kind::Commit, oid: at.oid, damage: None, from: Origin::History };
+            trust_present(&now, &present, &at.oid, &mut whole)?;
+            if !whole.is_whole(Some(target))? {
+                let there = now.odb.contains(&at.oid)?;
+                let damage = there.then(|| "something that it leads to is gone".to_owned());
+                let missing = Missing { kind: Kind::Commit, oid: at.oid, damage, from: Origin::History };
                 return Err(TransferError::Missing(Box::new(missing)));
             }
         }
@@ -285,6 +299,29 @@ impl Destination {
         }
         Ok(false)
     }
+}
+
+/// Takes for whole what refs of the repository lead to, as far as an object leads to it.
+fn trust_present(
+    now: &Repository,
+    present: &dyn Existing,
+    from: &Oid,
+    whole: &mut Reachability<'_>,
+) -> Result<(), TransferError> {
+    let (mut stack, mut seen, mut raw) = (vec![*from], HashSet::from([*from]), Vec::new());
+    while let Some(oid) = stack.pop() {
+        if present.commit(u32::MAX, &oid)? {
+            whole.trust(Some(&by_oid(ObjRef::from(oid))));
+            continue;
+        }
+        let below = match now.odb.read(&oid, &mut raw) {
+            Ok(Some(Kind::Commit)) => CommitHead::parse(now.algorithm().oid_bytes(), &raw).map(|head| head.parents),
+            Ok(Some(Kind::Tag)) => tag_target(now.algorithm(), &raw).map(|(target, _)| vec![target]),
+            _ => None,
+        };
+        stack.extend(below.unwrap_or_default().into_iter().filter(|oid| seen.insert(*oid)));
+    }
+    Ok(())
 }
 
 /// Returns the refs as a repository has them: by Git's ids.

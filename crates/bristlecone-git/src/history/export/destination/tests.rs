@@ -84,6 +84,37 @@ fn no_ref_moves_once_what_was_there_is_gone() {
     }
 }
 
+/// A Git that prunes goes by the age of each object: the commit may stay, and what it leads to go.
+#[needs(git)]
+#[test]
+fn no_ref_moves_once_a_part_of_what_was_there_is_gone() {
+    for (detached, part) in [(false, "HEAD:file"), (false, "HEAD~1"), (true, "HEAD:file"), (true, "")] {
+        let dir = tempfile::tempdir().unwrap();
+        let git = RealGit::init(dir.path(), &[]);
+        git.commit_all("first");
+        git.run(&["checkout", "-q", if detached { "--detach" } else { "-bside" }]);
+        git.commit_all("second");
+        git.write("file", "of the third");
+        let side = git.commit_all("third");
+        let part = if part.is_empty() { None } else { Some(git.text(&["rev-parse", part])) };
+        let mut to = Destination::open(dir.path(), false, None).unwrap();
+        let oid = write_value(&mut to, "new");
+        git.run(&["checkout", "-q", "main"]);
+        if !detached {
+            git.run(&["branch", "-D", "side"]);
+        }
+        if let Some(id) = &part {
+            let name = format!("objects/{}/{}", &id[..2], &id[2..]);
+            assert!(files(&dir.path().join(".git")).remove(&name).unwrap());
+        }
+        match to.update(&tag(oid), None, false) {
+            Ok(_) => assert!(part.is_none()),
+            Err(TransferError::Missing(missing)) => assert!(part.is_some() && missing.oid.to_string() == side),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 #[test]
 fn a_shallow_file_keeps_what_was_added_since_and_its_lock_goes() {
     let dir = tempfile::tempdir().unwrap();
