@@ -157,7 +157,7 @@ fn into_git(
     let scratch = Scratch::new(options.scratch.clone());
     let deeper = deepened(from, &**backend)?;
     let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
-    let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?);
+    let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?, &scratch);
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
     let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);

@@ -6,14 +6,17 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Error, Format, Kind, Location, ObjRef, Oid, Result, Snapshot,
+    Backend, EntryKind, Error, Format, Kind, Location, ObjRef, Oid, Result, Snapshot,
     core::{
         FormatError,
         git::{self, Algorithm, Git},
     },
 };
 
-use crate::{history::error::TransferError, repository::odb::Odb};
+use crate::{
+    history::{error::TransferError, ids::Ids},
+    repository::odb::Odb,
+};
 
 /// Objects by id, as Git has them.
 pub(crate) trait Objects: Sync {
@@ -177,6 +180,36 @@ pub(crate) fn tag_target(algorithm: Algorithm, raw: &[u8]) -> Option<(Oid, Kind)
     let oid = id_line(&mut rest, b"object ", algorithm.oid_bytes())?;
     let line = rest.strip_prefix(b"type ")?.split(|&byte| byte == b'\n').next()?;
     Some((oid, git::kind_of(line)?))
+}
+
+/// Notes a tree and all below it.
+pub(crate) fn note_tree(
+    objects: &impl Objects,
+    algorithm: Algorithm,
+    root: Oid,
+    ids: &mut Ids,
+) -> Result<(), TransferError> {
+    let mut stack = vec![root];
+    let mut raw = Vec::new();
+    while let Some(tree) = stack.pop() {
+        if ids.get(&tree)?.is_some() || objects.read(&tree, &mut raw).ok().flatten() != Some(Kind::Node) {
+            continue;
+        }
+        ids.insert(&tree)?;
+        for entry in git::raw_entries(algorithm, &raw).map_while(Result::ok) {
+            match entry.kind() {
+                EntryKind::Foreign => {}
+                EntryKind::Dir => stack.push(entry.oid()),
+                _ => {
+                    let oid = entry.oid();
+                    if ids.get(&oid)?.is_none() {
+                        ids.insert(&oid)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bristlecone::{
 };
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
+    history::{ImportOptions, Repository, StoreFormat, import},
     layout::Layout,
 };
 use bristlecone_needs::needs;
@@ -149,6 +150,38 @@ fn a_repack_leaves_packs_alone_that_no_ref_leads_to_yet() {
         backend.close().unwrap();
         git.fsck();
     }
+}
+
+/// What is in memory, or in a removed file that is open, is not in the repository.
+#[needs(git)]
+#[test]
+fn an_import_writes_what_no_ref_leads_to_again() {
+    let (dir, git, options) = init(false);
+    let (backend, repo) = open(dir.path(), options);
+    commit(&repo, "x");
+    let tree = repo.branch("x").unwrap().tree().unwrap();
+    assert_eq!(tree.get("a/b").unwrap().as_deref(), Some(&b"the value"[..]));
+    git.run(&["update-ref", "-d", "refs/heads/x"]);
+    git.run(&["repack", "-adq"]);
+    git.run(&["prune-packed"]);
+    git.run(&["prune", "--expire=now"]);
+    let other = RealGit::init(dir.path().join("other"), &[]);
+    other.write("a/b", "the value");
+    other.commit_all("of another repository");
+    let from = Repository::open(other.dir()).unwrap();
+    let backend: std::sync::Arc<dyn Backend> = backend;
+    let store = StoreFormat::Git(Git::new(Algorithm::Sha1));
+    let report = import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.counts.blobs, report.counts.trees, report.counts.commits), (1, 2, 1));
+    git.fsck();
+    assert_eq!(git.text(&["show", "main:a/b"]), "the value");
+    // What refs lead to is not written twice.
+    other.write("c", "one more");
+    other.commit_all("the next");
+    let from = Repository::open(other.dir()).unwrap();
+    let report = import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.counts.blobs, report.counts.trees, report.counts.commits), (1, 1, 1));
+    git.fsck();
 }
 
 /// A user protects packs with files of that name, too.

@@ -2,16 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use bristlecone::{
-    EntryKind, Kind, Location, Oid, RefTarget,
-    core::git::{self, Algorithm},
-};
+use bristlecone::{Kind, Location, Oid, RefTarget};
 
 use crate::{
     history::{
         error::{Origin, TransferError},
         ids::Ids,
-        objects::{CommitHead, Objects, tag_target},
+        objects::{CommitHead, note_tree, tag_target},
         pipeline::{
             contract::Existing,
             graph::{Ends, Graph, GraphBounds},
@@ -94,29 +91,4 @@ impl Existing for RepositoryExisting {
     fn confirm(&self, _: u32) -> Result<(), TransferError> {
         Ok(())
     }
-}
-
-/// Notes a tree and all below it.
-fn note_tree(objects: &impl Objects, algorithm: Algorithm, root: Oid, ids: &mut Ids) -> Result<(), TransferError> {
-    let mut stack = vec![root];
-    let mut raw = Vec::new();
-    while let Some(tree) = stack.pop() {
-        if ids.get(&tree)?.is_some() || objects.read(&tree, &mut raw).ok().flatten() != Some(Kind::Node) {
-            continue;
-        }
-        ids.insert(&tree)?;
-        for entry in git::raw_entries(algorithm, &raw).map_while(Result::ok) {
-            match entry.kind() {
-                EntryKind::Foreign => {}
-                EntryKind::Dir => stack.push(entry.oid()),
-                _ => {
-                    let oid = entry.oid();
-                    if ids.get(&oid)?.is_none() {
-                        ids.insert(&oid)?;
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
 }

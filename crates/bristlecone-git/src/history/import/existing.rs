@@ -14,10 +14,12 @@ use bristlecone::{
 
 use crate::history::{
     error::TransferError,
+    ids::Ids,
     known::{Bound, KnownBounds},
+    objects::{CommitHead, Objects, StoreObjects, note_tree, tag_target},
     pipeline::contract::Existing,
     presence::PresenceIndex,
-    table::Table,
+    table::{Scratch, Table},
 };
 
 /// What a store of the format `git` has.
@@ -28,12 +30,66 @@ pub(crate) struct GitExisting {
     closed: bool,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
+    // What refs and tags name, with its directories and values; a Git may drop others.
+    held: OnceLock<Ids>,
+    git: Git,
+    scratch: Scratch,
 }
 
 impl GitExisting {
-    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
+    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>, scratch: &Scratch) -> Self {
         let closed = backend.capabilities().atomic_commits;
-        Self { repo: Repo::with_backend(git, backend), presence, closed, reachable: OnceLock::new() }
+        let repo = Repo::with_backend(git, backend);
+        let (reachable, held) = (OnceLock::new(), OnceLock::new());
+        Self { repo, presence, closed, reachable, held, git, scratch: scratch.clone() }
+    }
+
+    /// Returns the objects that refs name, and those that tags among them lead to.
+    fn named(&self) -> Result<Vec<(Kind, ObjRef)>, TransferError> {
+        let (backend, mut named) = (self.repo.backend(), Vec::new());
+        for target in backend.list_refs("")?.into_values() {
+            let RefTarget::Object(mut at) = target else { continue };
+            while let Some(object) = backend.read(&at)? {
+                named.push((object.kind(), at));
+                let below =
+                    if object.kind() == Kind::Tag { tag_target(self.git.algorithm(), object.body()) } else { None };
+                let Some((oid, _)) = below else { break };
+                at = ObjRef::from(oid);
+            }
+        }
+        Ok(named)
+    }
+
+    /// Returns what refs and tags name, with the directories and values of that. Others may be written a second time; in
+    /// a repository they may be gone, although this process has them in memory or has a file open that was removed.
+    fn held(&self) -> Result<&Ids, TransferError> {
+        if let Some(held) = self.held.get() {
+            return Ok(held);
+        }
+        let (objects, algorithm) = (StoreObjects::new(&**self.repo.backend()), self.git.algorithm());
+        let (mut held, mut raw) = (Ids::new(algorithm.oid_bytes(), &self.scratch), Vec::new());
+        for (kind, ObjRef { oid, .. }) in self.named()? {
+            let root = match kind {
+                Kind::Commit if objects.read(&oid, &mut raw)?.is_some() => {
+                    CommitHead::parse(algorithm.oid_bytes(), &raw).map(|head| head.tree)
+                }
+                Kind::Node => Some(oid),
+                _ => None,
+            };
+            match root {
+                Some(root) => note_tree(&objects, algorithm, root, &mut held)?,
+                None if held.get(&oid)?.is_none() => _ = held.insert(&oid)?,
+                None => {}
+            }
+        }
+        Ok(self.held.get_or_init(|| held))
+    }
+
+    fn present(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
+        match &self.presence {
+            None => Ok(None),
+            Some(presence) => Ok(presence.find(Some(kind), oid)?),
+        }
     }
 
     /// Returns the commits that refs lead to.
@@ -41,15 +97,8 @@ impl GitExisting {
         if let Some(reachable) = self.reachable.get() {
             return Ok(reachable);
         }
-        let mut tips = Vec::new();
-        for target in self.repo.backend().list_refs("")?.into_values() {
-            if let RefTarget::Object(at) = target
-                && let Some(object) = self.repo.backend().read(&at)?
-                && object.kind() == Kind::Commit
-            {
-                tips.push(self.repo.commit_id(at));
-            }
-        }
+        let commits = self.named()?.into_iter().filter(|(kind, _)| *kind == Kind::Commit);
+        let tips: Vec<_> = commits.map(|(_, at)| self.repo.commit_id(at)).collect();
         let mut reachable = HashSet::new();
         for entry in self.repo.log(&tips, LogOptions::default()) {
             reachable.insert(entry?.id.oid());
@@ -60,14 +109,12 @@ impl GitExisting {
 
 impl Existing for GitExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        match &self.presence {
-            None => Ok(None),
-            Some(presence) => Ok(presence.find(Some(kind), oid)?),
-        }
+        let dropped = self.repo.backend().capabilities().git.is_some() && self.held()?.get(oid)?.is_none();
+        if dropped { Ok(None) } else { self.present(kind, oid) }
     }
 
     fn commit(&self, _: u32, oid: &Oid) -> Result<bool, TransferError> {
-        if self.find(Kind::Commit, oid)?.is_none() {
+        if self.present(Kind::Commit, oid)?.is_none() {
             return Ok(false);
         }
         // Where a crash can lose some of what was written and keep the rest, only refs tell what is complete.
