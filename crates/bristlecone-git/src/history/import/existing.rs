@@ -16,7 +16,7 @@ use crate::history::{
     error::TransferError,
     ids::Ids,
     known::{Bound, KnownBounds},
-    objects::{CommitHead, Objects, StoreObjects, note_tree},
+    objects::{CommitHead, Objects, StoreObjects, note_tree, tag_target},
     pipeline::contract::Existing,
     presence::PresenceIndex,
     table::{Scratch, Table},
@@ -30,7 +30,7 @@ pub(crate) struct GitExisting {
     closed: bool,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
-    // Directories and values of the commits that refs name, where a Git may drop all others.
+    // What refs and tags name, with its directories and values; a Git may drop others.
     held: OnceLock<Ids>,
     git: Git,
     scratch: Scratch,
@@ -44,33 +44,42 @@ impl GitExisting {
         Self { repo, presence, closed, reachable, held, git, scratch: scratch.clone() }
     }
 
-    /// Returns the commits that refs name.
-    fn tips(&self) -> Result<Vec<ObjRef>, TransferError> {
-        let mut tips = Vec::new();
-        for target in self.repo.backend().list_refs("")?.into_values() {
-            if let RefTarget::Object(at) = target
-                && let Some(object) = self.repo.backend().read(&at)?
-                && object.kind() == Kind::Commit
-            {
-                tips.push(at);
+    /// Returns the objects that refs name, and those that tags among them lead to.
+    fn named(&self) -> Result<Vec<(Kind, ObjRef)>, TransferError> {
+        let (backend, mut named) = (self.repo.backend(), Vec::new());
+        for target in backend.list_refs("")?.into_values() {
+            let RefTarget::Object(mut at) = target else { continue };
+            while let Some(object) = backend.read(&at)? {
+                named.push((object.kind(), at));
+                let below =
+                    if object.kind() == Kind::Tag { tag_target(self.git.algorithm(), object.body()) } else { None };
+                let Some((oid, _)) = below else { break };
+                at = ObjRef::from(oid);
             }
         }
-        Ok(tips)
+        Ok(named)
     }
 
-    /// Returns the directories and values of the commits that refs name. Others may be written a second time; in a
-    /// repository they may be gone, although this process has them in memory or has a file open that was removed.
+    /// Returns what refs and tags name, with the directories and values of that. Others may be written a second time; in
+    /// a repository they may be gone, although this process has them in memory or has a file open that was removed.
     fn held(&self) -> Result<&Ids, TransferError> {
         if let Some(held) = self.held.get() {
             return Ok(held);
         }
         let (objects, algorithm) = (StoreObjects::new(&**self.repo.backend()), self.git.algorithm());
         let (mut held, mut raw) = (Ids::new(algorithm.oid_bytes(), &self.scratch), Vec::new());
-        for tip in self.tips()? {
-            let read = objects.read(&tip.oid, &mut raw)?;
-            let head = read.and_then(|_| CommitHead::parse(algorithm.oid_bytes(), &raw));
-            if let Some(head) = head {
-                note_tree(&objects, algorithm, head.tree, &mut held)?;
+        for (kind, ObjRef { oid, .. }) in self.named()? {
+            let root = match kind {
+                Kind::Commit if objects.read(&oid, &mut raw)?.is_some() => {
+                    CommitHead::parse(algorithm.oid_bytes(), &raw).map(|head| head.tree)
+                }
+                Kind::Node => Some(oid),
+                _ => None,
+            };
+            match root {
+                Some(root) => note_tree(&objects, algorithm, root, &mut held)?,
+                None if held.get(&oid)?.is_none() => _ = held.insert(&oid)?,
+                None => {}
             }
         }
         Ok(self.held.get_or_init(|| held))
@@ -88,7 +97,8 @@ impl GitExisting {
         if let Some(reachable) = self.reachable.get() {
             return Ok(reachable);
         }
-        let tips: Vec<_> = self.tips()?.into_iter().map(|at| self.repo.commit_id(at)).collect();
+        let commits = self.named()?.into_iter().filter(|(kind, _)| *kind == Kind::Commit);
+        let tips: Vec<_> = commits.map(|(_, at)| self.repo.commit_id(at)).collect();
         let mut reachable = HashSet::new();
         for entry in self.repo.log(&tips, LogOptions::default()) {
             reachable.insert(entry?.id.oid());
