@@ -99,14 +99,16 @@ impl<'a> Change<'a> {
                 Err(Error::RefMoved { name, .. }) if with.iter().all(|one| one.name != name) => {}
                 done => {
                     let at = done.map_err(not_as_expected)?;
-                    if !at_once {
-                        self.move_refs()?;
-                    }
+                    let moved = if at_once { Ok(()) } else { self.move_refs() };
                     if start.expected().is_none() && branch.name() != FIRST_BRANCH {
                         say!("began the branch {}", branch.name());
                     }
                     guard.follow(&at, self.info.durability)?;
                     opened.repo.close()?;
+                    moved.map_err(|failure| {
+                        let made = format!("commit {} is made on the branch {}", short(&at), branch.name());
+                        failure.about(format!("{made}; another branch did not move"))
+                    })?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
                 }
             }

@@ -16,6 +16,7 @@ mod entry;
 mod failure;
 mod follow;
 mod moment;
+mod newfile;
 mod open;
 mod output;
 mod progress;

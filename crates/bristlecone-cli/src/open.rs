@@ -7,7 +7,7 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{Backend, CommitId, Format};
+use bristlecone::{Backend, Commit, CommitId, Error, Format};
 use bristlecone_any::{
     AnyRepo, Branch, Found, Head, OpenOptions, Place, STORE_DIR, Tree, place::store_around, revision, short_branch,
 };
@@ -243,6 +243,19 @@ impl Opened {
             return Err(no_branch(name));
         }
         Ok(commit)
+    }
+
+    /// Returns the tree of a commit's first parent; an empty one where history ends with the commit, also on purpose: in a shallow
+    /// clone, or where retention has cut the parent.
+    pub(crate) fn tree_before(&self, at: &CommitId, commit: &Commit) -> Result<Tree> {
+        let Some(&parent) = commit.parents.first() else { return Ok(self.repo.tree()) };
+        if self.repo.shallow()?.contains(&at.oid()) {
+            return Ok(self.repo.tree());
+        }
+        match self.repo.checkout(parent) {
+            Err(Error::Absent { .. }) => Ok(self.repo.tree()),
+            found => Ok(found?),
+        }
     }
 
     /// Returns the tree to read, as [`Opened::commit_to_read`]; an empty one where there are no commits. What is given may

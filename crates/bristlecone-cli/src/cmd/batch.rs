@@ -74,6 +74,8 @@ struct Done {
     commits: u64,
     changes: u64,
     moves: u64,
+    // Why something that was done could not be told: the rest is done all the same.
+    untold: Option<Failure>,
 }
 
 pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
@@ -100,6 +102,9 @@ pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
     }
     finish(&opened, &args, None, group, &mut done, context)?;
     opened.repo.close()?;
+    if let Some(untold) = done.untold {
+        return Err(untold);
+    }
     if done.commits + done.moves == 0 {
         context.out.line("nothing changed, so nothing was committed")?;
     }
@@ -146,6 +151,7 @@ fn finish(
         return Ok(());
     }
     let moves = moves(opened, &group.moves, args.force, done)?;
+    check_own_moves(opened, &group, &moves, done)?;
     let changes = group.edits.iter().filter(|(_, edit)| !matches!(edit, Edit::Test(..))).count() as u64;
     let standard = format!("Make {}", count(changes, "change", "changes"));
     let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
@@ -158,11 +164,24 @@ fn finish(
     done.changes += changes;
     done.moves += group.moves.len() as u64;
     done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));
-    if let Some(committed) = &committed {
+    if done.untold.is_none() {
+        done.untold = tell(opened, committed.as_ref(), changes, &group.moves, context).err();
+    }
+    Ok(())
+}
+
+fn tell(
+    opened: &Opened,
+    committed: Option<&Committed>,
+    changes: u64,
+    moves: &[(u64, Move)],
+    context: &mut Context,
+) -> Result<()> {
+    if let Some(committed) = committed {
         committed.tell(&mut context.out, &format!("made {}", count(changes, "change", "changes")))?;
         context.out.item(committed.fields(opened))?;
     }
-    for (_, moved) in &group.moves {
+    for (_, moved) in moves {
         let verb = if moved.to.is_some() { "moved" } else { "removed" };
         context.out.made(format!("{verb} the branch {}", short_branch(&moved.name)))?;
     }
@@ -213,6 +232,23 @@ fn moves(opened: &Opened, wanted: &[(u64, Move)], force: bool, done: &Done) -> R
         ref_move(opened, one, &moved, force).map_err(|failure| at_line(failure, *line, done))
     };
     wanted.iter().map(one).collect()
+}
+
+/// Fails where a group moves a branch twice, or the one that its commit moves.
+fn check_own_moves(opened: &Opened, group: &Group, moves: &[RefMove], done: &Done) -> Result<()> {
+    let own = if group.edits.is_empty() { None } else { Some(opened.branch_to_change()?.moving_ref()?) };
+    for (index, (wanted, (line, _))) in moves.iter().zip(&group.moves).enumerate() {
+        let reason = if own.as_ref() == Some(&wanted.name) {
+            "the commit of the changes beside it moves that branch"
+        } else if moves[..index].iter().any(|before| before.name == wanted.name) {
+            "a line before it moves that branch"
+        } else {
+            continue;
+        };
+        let way = "put a line `commit` in between";
+        return Err(at_line(Failure::usage(format!("{reason}; {way}")), *line, done));
+    }
+    Ok(())
 }
 
 /// Returns a move of a branch. `moved`: where branches are moved in the same step; `force`: a branch goes although no other one

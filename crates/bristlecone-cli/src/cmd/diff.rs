@@ -63,12 +63,8 @@ pub(super) fn sides(opened: &Opened, before: Option<&OsString>, after: Option<&O
     if before.is_some() {
         return Ok((opened.tree_to_read(before)?, after));
     }
-    let parent = match after.origin() {
-        Some(at) => opened.repo.read_commit(at)?.parents.first().copied(),
-        None => None,
-    };
-    let before = match parent {
-        Some(parent) => opened.repo.checkout(parent)?,
+    let before = match after.origin() {
+        Some(at) => opened.tree_before(&at, &opened.repo.read_commit(at)?)?,
         None => opened.repo.tree(),
     };
     Ok((before, after))

@@ -1,6 +1,11 @@
 //! `cone get`: one value.
 
-use std::{ffi::OsString, fs::File, io::Write, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use bristlecone::EntryKind;
 use clap::Args;
@@ -9,7 +14,8 @@ use super::Context;
 use crate::{
     argument, entry,
     failure::{Failure, Result},
-    open::Access,
+    newfile::NewFile,
+    open::{Access, refuse_within_store},
     output::{fields, put_name, put_value},
     text,
 };
@@ -52,9 +58,7 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
         return Err(Error::Submodule { path, oid }.into());
     }
     if let Some(name) = &args.out {
-        let failed = |error| Failure::file("write", text::show(name), &error);
-        let mut file = File::create(name).map_err(failed)?;
-        parts(&found, &mut |part| file.write_all(part).map_err(failed))?;
+        write_file(&found, name)?;
     }
     if context.out.json() {
         let mut all = fields! {};
@@ -70,6 +74,23 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
         parts(&found, &mut |part| context.out.bytes(part))?;
     }
     Ok(())
+}
+
+/// Writes the value into a file, which gets its name once all of it is there. What is no plain file, as a device, is written to as it is.
+fn write_file(entry: &DirEntry<'_>, name: &Path) -> Result<()> {
+    let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    refuse_within_store(folder)?;
+    let failed = |error| Failure::file("write", text::show(name), &error);
+    let mut whole = None;
+    let mut file = if std::fs::metadata(name).is_ok_and(|found| !found.is_file()) {
+        File::create(name).map_err(failed)?
+    } else {
+        let (new, file) = NewFile::create(name, true)?;
+        whole = Some(new);
+        file
+    };
+    parts(entry, &mut |part| file.write_all(part).map_err(failed))?;
+    whole.map_or(Ok(()), |new| new.finish(&file))
 }
 
 /// Gives the value in parts.

@@ -6,7 +6,6 @@ use bristlecone_tezos::{TraceError, replay::ReplayError};
 use crate::failure::{Failure, with_way};
 
 pub(super) mod bench;
-mod newfile;
 pub(super) mod replay;
 pub(super) mod trace;
 pub(super) mod utxo;

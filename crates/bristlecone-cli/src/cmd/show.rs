@@ -62,11 +62,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
 
 fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
     let commit = opened.repo.read_commit(at)?;
-    let before = match commit.parents.first() {
-        Some(_) if opened.repo.shallow()?.contains(&at.oid()) => opened.repo.tree(),
-        Some(parent) => opened.repo.checkout(*parent)?,
-        None => opened.repo.tree(),
-    };
+    let before = opened.tree_before(&at, &commit)?;
     let after = opened.repo.checkout(at)?;
     let out = &mut context.out;
     log::write_human(out, opened, &at, &commit)?;

@@ -12,7 +12,7 @@ use crate::{
     open::{Access, Opened, short},
     text,
 };
-use bristlecone_any::AnyFormat;
+use bristlecone_any::{AnyFormat, Branch, check_new_branch};
 
 mod join;
 mod look;
@@ -84,6 +84,11 @@ fn open_other(context: &Context, opened: &Opened, dir: PathBuf, access: Access) 
     let (shown, ours, theirs) = (text::show(&dir), name_of(ours), name_of(theirs));
     let way = "objects go between stores of one format alone; `cone import --git` and `cone export --git` change it";
     Err(Failure::usage(format!("{shown} keeps objects of the format {theirs}, this store of {ours}; {way}")))
+}
+
+/// Returns the branch of a name, which is given as people write it.
+fn subtree_branch(opened: &Opened, name: &str) -> Result<Branch> {
+    Ok(opened.repo.branch(check_new_branch(name)?)?)
 }
 
 /// Says that a commit has no such directory.

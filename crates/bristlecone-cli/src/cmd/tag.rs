@@ -186,10 +186,10 @@ fn checked(name: &str) -> Result<String> {
 fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
     let names = args.names()?;
     let opened = context.globals.open(Access::Write)?;
-    let mut missing = Vec::new();
+    let (mut missing, mut untold) = (Vec::new(), None);
+    let all = names.iter().map(|name| checked(name)).collect::<Result<Vec<_>>>()?;
     context.out.begin(&fields! {}, "removed")?;
-    for name in &names {
-        let full = checked(name)?;
+    for (name, full) in names.iter().zip(all) {
         let Some(at) = opened.repo.resolve(&full)? else {
             missing.push(format!("\"{}\"", escape(name.as_bytes())));
             continue;
@@ -197,11 +197,18 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
         if !is_won(opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced))? {
             return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
         }
-        context.out.line(format_args!("removed the tag {name}, which was {}", at.oid))?;
-        context.out.item(fields! { "name": name.as_str(), "oid": at.oid.to_string() })?;
+        // The others go all the same.
+        if untold.is_none() {
+            let told = context.out.line(format_args!("removed the tag {name}, which was {}", at.oid));
+            let item = fields! { "name": name.as_str(), "oid": at.oid.to_string() };
+            untold = told.and_then(|()| context.out.item(item)).err();
+        }
+    }
+    opened.repo.close()?;
+    if let Some(untold) = untold {
+        return Err(untold);
     }
     context.out.end(&fields! {})?;
-    opened.repo.close()?;
     match &missing[..] {
         [] => Ok(()),
         _ => {

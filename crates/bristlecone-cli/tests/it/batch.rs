@@ -121,4 +121,46 @@ fn in_a_git_repository_what_is_checked_out_stays() {
     feed(&["batch"], "set a 1\n").failed(2, &["main checked out in", "--worktree"]);
     assert_eq!(feed(&["batch", "--worktree"], "set a 1\ndel fruit/plum\n").code, 0);
     place.clean();
+    // The commit is there before another branch turns out not to move: files follow it, and the message says so.
+    let half = feed(&["batch", "--worktree"], "set a 2\nbranch main/x HEAD\n");
+    half.failed(3, &["is made on the branch main", "main/x"]);
+    assert_eq!(place.git(["show", "HEAD:a"]), "2");
+    place.clean();
+}
+
+#[test]
+fn a_commit_and_a_line_do_not_move_the_same_branch() {
+    let place = Place::with_store();
+    place.ok(["set", "old", "x"]);
+    place.ok(["branches", "side"]);
+    let before = place.ok(["branches"]);
+    for (input, line) in
+        [("set a 1\nbranch side main\n", 2), ("branch more main\nbranch other main\nbranch more main\n", 3)]
+    {
+        let run = place.feed(["batch", "-b", "side"], input.as_bytes());
+        run.failed(2, &[&format!("line {line} of the batch"), "moves that branch"]);
+        assert_eq!(place.ok(["branches"]), before);
+    }
+}
+
+#[test]
+fn all_is_done_also_where_nobody_reads_the_output() {
+    let place = Place::with_store();
+    place.ok(["set", "old", "x"]);
+    for full in [false, true] {
+        let input: String = (0..3000).map(|number| format!("set k{number} {full}\n")).collect();
+        let mut command = place.command(["batch", "--each", "--durability", "none"]);
+        command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        if full {
+            command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        } else {
+            command.stdout(std::process::Stdio::piped());
+        }
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        let run = Run::from(child.wait_with_output().unwrap());
+        assert_eq!(run.code, if full { 3 } else { 0 }, "{run:?}");
+        assert_eq!(place.ok(["get", "k2999"]).trim(), full.to_string());
+    }
 }

@@ -82,6 +82,9 @@ fn a_directory_that_is_cut_otherwise_is_named_with_the_branches_it_hurts() {
 fn a_flipped_bit_in_a_value_is_named_with_the_branches_it_hurts() {
     let place = store();
     place.flip(b"target of a flipped bit");
+    std::fs::write(place.path("mine"), "keep").unwrap();
+    place.fails(3, &["cone check"], ["get", "bad", "--out", "mine"]);
+    assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "keep");
     let run = place.run(["check"]);
     assert_eq!(run.code, 1, "{run:?}");
     let text = String::from_utf8(run.out).unwrap();

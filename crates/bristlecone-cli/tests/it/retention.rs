@@ -150,3 +150,19 @@ fn a_conversion_of_a_cut_history_hides_nothing_of_the_whole_one() {
     assert_eq!(place.run(["copy", "cut", "to"]).code, 1);
     assert_eq!(commits(), 20);
 }
+
+#[test]
+fn the_last_commit_before_a_gap_is_shown_and_compared_with_nothing() {
+    let place = place();
+    place.ok(["retention", "set", "*", "last", "2"]);
+    place.ok(["retention", "set", "tags/*", "last", "1"]);
+    place.ok(["gc"]);
+    let all = place.ok(["list"]).lines().count();
+    assert!(all > 0);
+    let shown = place.ok(["show", "HEAD~1"]);
+    assert!(shown.lines().any(|line| line.starts_with("A ")), "{shown}");
+    place.ok(["retention", "set", "*", "last", "1"]);
+    place.ok(["gc"]);
+    place.ok(["show"]);
+    place.ok(["diff"]);
+}

@@ -313,7 +313,9 @@ fn stores_share_a_directory() {
         assert_eq!(place.ok(["-r", l, "get", "new"]), "1");
         place.ok(["-r", l, "check"]);
         place.ok(["-r", a, "check"]);
-        let again = place.json(run(&["-r", a, "subtree", "push", "-P", "d/lib", l, "main"]));
+        place.fails(2, &["HEAD"], run(&["-r", a, "subtree", "push", "-P", "d/lib", l, "HEAD"]));
+        place.fails(2, &["HEAD"], run(&["-r", a, "subtree", "split", "-P", "d/lib", "-b", "HEAD"]));
+        let again = place.json(run(&["-r", a, "subtree", "push", "-P", "d/lib", l, "refs/heads/main"]));
         assert_eq!((&again["changed"], &again["objects"]), (&json!(false), &json!(0)));
         let status = place.json(run(&["-r", a, "subtree", "status", "-P", "d/lib", l, "main"]));
         assert_eq!((&status["compared"]["same"], &status["compared"]["ahead"]), (&json!(true), &json!(0)));

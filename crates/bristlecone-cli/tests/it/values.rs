@@ -1,6 +1,6 @@
 //! Setting, reading, removing and listing values.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Stdio};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Stdio};
 
 use bristlecone_needs::needs;
 
@@ -293,4 +293,21 @@ fn help_completions_and_manual_pages_are_there() {
             assert!(place.ok([verb, "--help"]).contains("Examples:"), "{verb}");
         }
     }
+}
+
+#[test]
+fn a_value_goes_into_a_file_whole_and_never_into_a_store() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    let file = place.path("notes.txt");
+    fs::write(&file, "keep").unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "keep");
+    place.ok(["get", "a", "--out", "notes.txt"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "1");
+    place.ok(["get", "a", "--out", "/dev/null"]);
+    place.fails(2, &["the folder of a store"], ["get", "a", "--out", ".bristlecone/store"]);
+    place.ok(["check"]);
+    // Nothing is left beside it.
+    let hidden = |name: &str| name.starts_with(".notes");
+    assert!(!fs::read_dir(place.path(".")).unwrap().any(|entry| hidden(entry.unwrap().file_name().to_str().unwrap())));
 }

@@ -6,7 +6,7 @@ use bristlecone::{CommitId, Durability, subtree::Status};
 use bristlecone_any::revision;
 use clap::Args;
 
-use super::{super::Context, Prefix, explained, no_directory, open_other};
+use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch};
 use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
@@ -57,7 +57,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
 
 /// Makes a branch, or moves it forward.
 fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
-    let branch = opened.repo.branch(name)?;
+    let branch = subtree_branch(opened, name)?;
     let from = branch.head()?;
     if from == Some(to) {
         return Ok(());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bristlecone::subtree::{PushOptions, Pushed, Split};
 use clap::Args;
 
-use super::{super::Context, Prefix, explained, no_directory, open_other};
+use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch};
 use crate::{
     failure::{Failure, Result},
     open::{Access, short},
@@ -46,10 +46,11 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     }
     let shown = text::show(&args.other);
     let other = open_other(context, &opened, args.other, Access::Write)?;
-    other.check_not_checked_out(other.repo.branch(&args.to)?.ref_name())?;
+    let to = subtree_branch(&other, &args.to)?;
+    other.check_not_checked_out(to.ref_name())?;
     let options = PushOptions::default().force(args.force).durability(args.durability.into());
     let subtree = opened.repo.subtree(&prefix)?;
-    let pushed = subtree.push(head, &other.repo, &args.to, options).map_err(explained)?;
+    let pushed = subtree.push(head, &other.repo, to.name(), options).map_err(explained)?;
     opened.repo.close()?;
     other.repo.close()?;
     let (split, from, copied): (Split, _, _) = match pushed {

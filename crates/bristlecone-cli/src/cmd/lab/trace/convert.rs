@@ -6,8 +6,9 @@ use bristlecone_tezos::{KeyBuf, PathConversion, Reader, Row, RowKind, TraceError
 use clap::Args;
 
 use crate::{
-    cmd::{Context, lab::newfile::NewFile},
+    cmd::Context,
     failure::{Failure, Result},
+    newfile::NewFile,
     output::{fields, put_name},
     progress::{Done, Progress},
     text::{self, show},

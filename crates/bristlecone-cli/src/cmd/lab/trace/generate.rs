@@ -10,8 +10,9 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::{
-    cmd::{Context, lab::newfile::NewFile},
+    cmd::Context,
     failure::{Failure, Result},
+    newfile::NewFile,
     output::{fields, put_name, say},
     progress::Progress,
     text::{self, show},

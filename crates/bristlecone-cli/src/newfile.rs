@@ -43,7 +43,12 @@ impl NewFile {
         hidden.push(to.file_name().unwrap_or_default());
         hidden.push(format!(".part-{}", std::process::id()));
         let beside = to.with_file_name(hidden);
-        let file = File::create(&beside).map_err(|error| Failure::file("write", show(to), &error))?;
+        let failed = |error| Failure::file("write", show(to), &error);
+        let file = File::create(&beside).map_err(failed)?;
+        if let Ok(replaced) = fs::metadata(to) {
+            // Who may read it stays as it is.
+            file.set_permissions(replaced.permissions()).map_err(failed)?;
+        }
         Ok((Self { to: to.to_owned(), beside, finished: false }, file))
     }
 
