@@ -35,7 +35,14 @@ fn lead_to(repo: &Repo<Git>, head: Oid) {
 fn a_copy_brings_what_objects_lack_that_no_ref_leads_to() {
     let (from, head) = source();
     let mut objects = Vec::new();
-    from.backend().each_object(&mut |oid, _| Ok(objects.push(oid)), &mut |_| ()).unwrap();
+    let found = from.backend().each_object(
+        &mut |oid, _| {
+            objects.push(oid);
+            Ok(())
+        },
+        &mut |_| (),
+    );
+    found.unwrap();
     assert!(objects.len() >= 12, "{}", objects.len());
     for missing in objects {
         let dir = tempfile::tempdir().unwrap();
