@@ -8,7 +8,7 @@ use crate::{
     BenchError,
     engine::{Engine, native},
     error::Result,
-    job::{Big, Job},
+    job::{Big, Job, Work},
     measure::Run,
     rss::{Peak, Sampler},
     workload::{MAIN, Random, RisingValues, value},
@@ -87,11 +87,18 @@ fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     }
     run.seconds = started.elapsed().as_secs_f64();
     drop(tree);
-    let peak = sampler.finish();
-    let budget = job.switches.cache_bytes.unwrap_or_else(|| DiskOptions::default().cache_bytes);
-    run.wrong = run.wrong.or_else(|| beyond(budget, peak.anon_kb));
-    finish(&engine, job, entries, peak, &mut run)?;
+    finish(&engine, job, entries, sampler.finish(), &mut run)?;
     Ok(vec![run])
+}
+
+/// Looks whether lookups beyond the budget took more memory than they may, in a process that did nothing else.
+pub(crate) fn judge_memory(job: &Job, runs: &mut [Run]) {
+    if matches!(job.work, Work::Big(Big::Budget { .. })) {
+        let budget = job.switches.cache_bytes.unwrap_or_else(|| DiskOptions::default().cache_bytes);
+        for run in runs {
+            run.wrong = run.wrong.take().or_else(|| beyond(budget, run.rss_anon_kb));
+        }
+    }
 }
 
 /// Returns what is wrong where lookups took more anonymous memory than the cache's budget and a little beside it.

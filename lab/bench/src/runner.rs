@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BenchError, error::Result, job::Job, measure::Run, scenario, scratch};
+use crate::{BenchError, big, error::Result, job::Job, measure::Run, scenario, scratch};
 
 /// A job that has taken so long in all is not run again, once it has run three times.
 const JOB_TIME: Duration = Duration::from_secs(5);
@@ -89,7 +89,8 @@ fn child(program: &PathBuf, arguments: &[String], job: &Job) -> Result<Vec<Run>>
 pub(crate) fn run_child(job: &str) -> Result<()> {
     scratch::end_with_parent();
     let job: Job = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
-    let runs = scenario::run(&job)?;
+    let mut runs = scenario::run(&job)?;
+    big::judge_memory(&job, &mut runs);
     let text = serde_json::to_string(&runs).map_err(|error| BenchError::usage(error.to_string()))?;
     println!("{text}");
     Ok(())

@@ -5,6 +5,8 @@ use std::{
     io,
     ops::RangeInclusive,
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -17,6 +19,8 @@ use crate::{BlockHash, BlockPlace, Point};
 
 /// The file whose lock a process holds as long as it has the index open.
 const LOCK: &str = "lock";
+/// How long a lock that another process holds is waited for.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
 
 /// An index in a folder of its own: files of records and of a table, both mapped.
 ///
@@ -135,10 +139,15 @@ fn lock(dir: &Path) -> Result<File, IndexError> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(failed(Some(&path)))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(IndexError::Locked { dir: dir.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(failed(Some(&path))(io::Error::other(error))),
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            // A process that is being started has the lock of whoever started it until it runs its own program.
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => thread::sleep(LOCK_WAIT / 50),
+            Err(TryLockError::WouldBlock) => return Err(IndexError::Locked { dir: dir.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(failed(Some(&path))(io::Error::other(error))),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Parser;
 
 use super::*;
+use crate::measure::Run;
 use bristlecone_testkit::scratch::scratch_parent;
 
 #[derive(Parser)]
@@ -113,6 +114,19 @@ fn long_forms_are_right_when_small() {
     for job in jobs {
         for run in crate::scenario::run(&job).unwrap() {
             assert_eq!(run.wrong, None, "{} {}", job.scenario(), run.part);
+        }
+    }
+}
+
+#[test]
+fn only_lookups_beyond_the_budget_are_bound_to_it() {
+    let budgeted = tiny(Path::new("."), "--big --big-bytes 2000000 --cache 1048576");
+    for job in jobs(&budgeted, Path::new(".")).unwrap() {
+        let is_bound = matches!(job.work, Work::Big(Big::Budget { .. }));
+        for (anon_kb, is_beyond) in [(65 << 10, false), ((65 << 10) + 1, true)] {
+            let mut runs = [Run { rss_anon_kb: anon_kb, ..Run::default() }];
+            crate::big::judge_memory(&job, &mut runs);
+            assert_eq!(runs[0].wrong.is_some(), is_bound && is_beyond, "{}, {anon_kb} KiB", job.scenario());
         }
     }
 }
