@@ -161,7 +161,7 @@ fn the_last_commit_before_a_gap_is_shown_and_compared_with_nothing() {
     assert!(all > 0);
     let shown = place.ok(["show", "HEAD~1"]);
     assert!(shown.lines().any(|line| line.starts_with("A ")), "{shown}");
-    place.ok(["retention", "set", "*", "last", "1"]);
+    place.ok(["retention", "set", "*", "last", "1", "--force"]);
     place.ok(["gc"]);
     place.ok(["show"]);
     place.ok(["diff"]);
