@@ -103,12 +103,14 @@ impl<'a> Change<'a> {
                     if start.expected().is_none() && branch.name() != FIRST_BRANCH {
                         say!("began the branch {}", branch.name());
                     }
-                    guard.follow(&at, self.info.durability)?;
-                    opened.repo.close()?;
+                    let (followed, closed) = (guard.follow(&at, self.info.durability), opened.repo.close());
                     moved.map_err(|failure| {
                         let made = format!("commit {} is made on the branch {}", short(&at), branch.name());
-                        failure.about(format!("{made}; another branch did not move"))
+                        let files = if followed.is_ok() { "" } else { ", and files did not follow" };
+                        failure.about(format!("{made}; another branch did not move{files}"))
                     })?;
+                    followed?;
+                    closed?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
                 }
             }

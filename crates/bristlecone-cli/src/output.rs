@@ -100,7 +100,8 @@ impl Output {
     pub(crate) fn item(&mut self, fields: Fields) -> Result<()> {
         if self.json() {
             let comma = if self.items == 0 { "" } else { "," };
-            write!(self.out, "{comma}\n{}", Value::Object(fields))?;
+            let written = write!(self.out, "{comma}\n{}", Value::Object(fields));
+            self.check(written)?;
             self.items += 1;
         }
         Ok(())
@@ -109,11 +110,12 @@ impl Output {
     /// Ends the list, and the document with further fields; nothing for people.
     pub(crate) fn end(&mut self, fields: &Fields) -> Result<()> {
         if self.json() {
-            write!(self.out, "{}]", if self.items == 0 { "" } else { "\n" })?;
+            let mut text = if self.items == 0 { "]".to_owned() } else { "\n]".to_owned() };
             for (key, value) in fields {
-                write!(self.out, ",{}:{value}", Value::from(key.as_str()))?;
+                text.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
             }
-            writeln!(self.out, "}}")?;
+            let written = writeln!(self.out, "{text}}}");
+            self.check(written)?;
         }
         Ok(())
     }

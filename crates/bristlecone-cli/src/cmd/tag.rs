@@ -199,16 +199,18 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
         }
         // The others go all the same.
         if untold.is_none() {
-            let told = context.out.line(format_args!("removed the tag {name}, which was {}", at.oid));
+            let told = context.out.made(format!("removed the tag {name}, which was {}", at.oid));
             let item = fields! { "name": name.as_str(), "oid": at.oid.to_string() };
             untold = told.and_then(|()| context.out.item(item)).err();
         }
     }
     opened.repo.close()?;
-    if let Some(untold) = untold {
-        return Err(untold);
+    match untold {
+        None => context.out.end(&fields! {})?,
+        // What is missing is the answer.
+        Some(untold) if missing.is_empty() => return Err(untold),
+        Some(_) => {}
     }
-    context.out.end(&fields! {})?;
     match &missing[..] {
         [] => Ok(()),
         _ => {

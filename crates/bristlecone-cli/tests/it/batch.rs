@@ -141,6 +141,10 @@ fn a_commit_and_a_line_do_not_move_the_same_branch() {
         run.failed(2, &[&format!("line {line} of the batch"), "moves that branch"]);
         assert_eq!(place.ok(["branches"]), before);
     }
+    // Tests alone make no commit.
+    place.ok(["set", "old", "y"]);
+    let run = place.feed(["batch", "-b", "side"], b"test old x\nbranch side main\n");
+    assert_eq!((run.code, place.ok(["-b", "side", "get", "old"]).trim()), (0, "y"), "{run:?}");
 }
 
 #[test]
@@ -162,5 +166,15 @@ fn all_is_done_also_where_nobody_reads_the_output() {
         let run = Run::from(child.wait_with_output().unwrap());
         assert_eq!(run.code, if full { 3 } else { 0 }, "{run:?}");
         assert_eq!(place.ok(["get", "k2999"]).trim(), full.to_string());
+    }
+    for json in [false, true] {
+        place.ok(["tag", "v1"]);
+        place.ok(["tag", "v2"]);
+        let mut command =
+            place.command(if json { &["-o", "json", "tag", "-d", "v1", "v2"][..] } else { &["tag", "-d", "v1", "v2"] });
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let run = Run::from(command.stderr(std::process::Stdio::piped()).output().unwrap());
+        run.failed(3, &["it need not be run again"]);
+        assert_eq!(place.ok(["tag"]), "");
     }
 }
