@@ -252,8 +252,8 @@ impl<F: Format> Copy<'_, F> {
         if children.is_empty() {
             return self.put(&at.oid, object, None);
         }
-        let (kind, children_of, roots, beyond) = (object.kind(), Vec::new(), Vec::new(), Vec::new());
-        let mut inner = InnerObject { kind, at, children: children_of, roots, beyond };
+        let (roots, beyond) = (Vec::new(), Vec::new());
+        let mut inner = InnerObject { kind: object.kind(), at, children: Vec::new(), roots, beyond };
         for (index, &(kind, oid)) in children.iter().enumerate() {
             let child = ObjRef::new(oid, object.child(index));
             if CopyPass::of(kind) != pass {
@@ -323,7 +323,7 @@ impl<F: Format> Copy<'_, F> {
         for (kind, at) in there {
             // In a Git repository a value is one object.
             let is_value = kind == Some(Kind::Contents) && self.to.shared.backend.capabilities().git.is_some();
-            if is_value || self.is_reached(&at.oid)? {
+            if is_value || pass == CopyPass::History && self.is_reached(&at.oid)? {
                 continue;
             }
             let Some(object) = self.store.snapshot.read(&at.oid.into())? else { continue };
@@ -361,7 +361,9 @@ impl<F: Format> Copy<'_, F> {
             let Some(object) = self.store.snapshot.read(&oid.into())? else { continue };
             if CopyPass::of(object.kind()) == CopyPass::History {
                 reached.insert(oid);
-                stack.extend(self.named(&oid, &object)?.into_iter().map(|(_, child)| child));
+                let named = self.named(&oid, &object)?.into_iter();
+                stack
+                    .extend(named.filter(|(kind, _)| CopyPass::of(*kind) == CopyPass::History).map(|(_, child)| child));
             }
         }
         Ok(self.reached.insert(reached).contains(oid))

@@ -151,9 +151,9 @@ fn finish(
         return Ok(());
     }
     let moves = moves(opened, &group.moves, args.force, done)?;
-    let commits = args.commit.allow_empty || group.edits.iter().any(|(_, edit)| !matches!(edit, Edit::Test(..)));
-    check_own_moves(opened, &group, commits, &moves, done)?;
     let changes = group.edits.iter().filter(|(_, edit)| !matches!(edit, Edit::Test(..))).count() as u64;
+    let commits = changes > 0 || args.commit.allow_empty && !group.edits.is_empty();
+    check_own_moves(opened, &group, commits, &moves, done)?;
     let standard = format!("Make {}", count(changes, "change", "changes"));
     let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
     let change = change.saying(message).moving(moves);
@@ -237,7 +237,7 @@ fn moves(opened: &Opened, wanted: &[(u64, Move)], force: bool, done: &Done) -> R
 
 /// Fails where a group moves a branch twice, or the one that its commit moves, if it makes one.
 fn check_own_moves(opened: &Opened, group: &Group, commits: bool, moves: &[RefMove], done: &Done) -> Result<()> {
-    let own = if commits && !group.edits.is_empty() { Some(opened.branch_to_change()?.moving_ref()?) } else { None };
+    let own = if commits { Some(opened.branch_to_change()?.moving_ref()?) } else { None };
     for (index, (wanted, (line, _))) in moves.iter().zip(&group.moves).enumerate() {
         let reason = if own.as_ref() == Some(&wanted.name) {
             "the commit of the changes beside it moves that branch"

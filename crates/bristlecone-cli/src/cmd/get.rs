@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io::Write,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -85,6 +85,11 @@ fn write_file(entry: &DirEntry<'_>, name: &Path) -> Result<()> {
     let mut file = if std::fs::metadata(name).is_ok_and(|found| !found.is_file()) {
         File::create(name).map_err(failed)?
     } else {
+        // One that may not be written to is not replaced.
+        match File::options().write(true).open(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
         let (new, file) = NewFile::create(name, true)?;
         whole = Some(new);
         file

@@ -69,9 +69,8 @@ fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
     out.line("")?;
     let mut head = fields! { "kind": Kind::Commit.name() };
     if out.json() {
-        // A Git repository keeps no numbers: it would take all of history to tell.
-        let kept = opened.backend().capabilities().metadata_words;
-        let generation = if kept { Some(opened.repo.generation(at)?) } else { None };
+        // A Git repository keeps no numbers, nor believes a deepened store its own: it would take all of history to tell.
+        let generation = if opened.repo.is_numbered()? { Some(opened.repo.generation(at)?) } else { None };
         head.extend(log::describe(opened, &at, &commit, generation));
     }
     out.begin(&head, "differences")?;

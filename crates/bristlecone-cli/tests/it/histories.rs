@@ -431,6 +431,9 @@ fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
             let log = place.json(["-r", format, "log", range]);
             assert_eq!(log["commits"].as_array().unwrap().len(), commits, "{format}: {range}");
         }
+        // Numbers from before are told no more.
+        let shown = place.json(["-r", format, "show", "main"]);
+        assert!(format != "git" || shown["generation"].is_null(), "{shown}");
     }
 }
 

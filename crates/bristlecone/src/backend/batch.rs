@@ -6,6 +6,7 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, RecordHeader
 
 use self::index::{BatchIndex, RecordPlace};
 use super::{RefMove, RefTarget};
+use crate::Error;
 
 mod index;
 
@@ -34,6 +35,12 @@ const BYTES_FIRST: usize = 6 << 10;
 impl Batch {
     /// The most bytes in a batch: offsets have 32 bits, and a margin is kept for framing.
     pub const BYTES_MAX: usize = (u32::MAX - (1 << 20)) as usize;
+
+    /// Fails if there are more bytes than can be appended.
+    pub(crate) fn check_size(&self) -> Result<(), Error> {
+        let (bytes, bytes_max) = (self.bytes.len() as u64, Self::BYTES_MAX as u64);
+        if bytes > bytes_max { Err(Error::TooLarge { what: "a batch", bytes, bytes_max }) } else { Ok(()) }
+    }
 
     /// Returns an empty batch.
     #[must_use]

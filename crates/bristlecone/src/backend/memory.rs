@@ -99,10 +99,7 @@ impl MemoryState {
 
     /// Fails if a batch is too large, or a sweep that began since it was made dropped what it or a move needs. The caller holds the refs.
     fn check_batch(&self, batch: &Batch, moves: &[RefMove]) -> Result<(), Error> {
-        let (bytes, bytes_max) = (batch.bytes().len() as u64, Batch::BYTES_MAX as u64);
-        if bytes > bytes_max {
-            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
-        }
+        batch.check_size()?;
         let mut gone = batch.needed(moves, self.sweeps.load(Acquire));
         if gone.is_empty() {
             return Ok(());

@@ -26,10 +26,7 @@ impl<'a> AppendRequest<'a> {
     /// Returns a request, its records checksummed.
     pub(super) fn new(batch: &'a Batch, moves: &'a [RefMove]) -> Result<Self, Error> {
         let records = batch.bytes();
-        let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
-        if bytes > bytes_max {
-            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
-        }
+        batch.check_size()?;
         for wanted in moves {
             if let Some(RefTarget::Symbolic(name)) = &wanted.to
                 && name.len() > RefMove::NAME_BYTES_MAX

@@ -67,7 +67,7 @@ impl<F: Format> CommitGraph<F> {
 
     /// Whether commits carry their generation numbers. Elsewhere, and where history was deepened since, one is known only after a
     /// walk through all of history.
-    pub(crate) fn numbered(&mut self) -> Result<bool> {
+    pub(super) fn numbered(&mut self) -> Result<bool> {
         Ok(match self.numbered {
             Some(numbered) => numbered,
             None => *self.numbered.insert(is_numbered(&*self.store.backend)?),
