@@ -93,6 +93,7 @@ pub(super) fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 struct Found {
     refs: RefTable,
     indexed: u64,
+    unclean: Vec<u64>,
 }
 
 /// The sum of all refs.
@@ -188,6 +189,7 @@ impl OpenStore {
             database,
             holder,
         });
+        store.pages.mark(found.unclean);
         store.syncer.serve(&store);
         store.indexer.serve(&store);
         Ok(store)
@@ -279,7 +281,7 @@ impl Found {
                     sum.found = sum.found.wrapping_add(refs::checksum_of(value));
                     found.refs.by_name.insert(name, target);
                 }
-                Some(Decoded::Unclean(_)) => {}
+                Some(Decoded::Unclean(page)) => found.unclean.push(page),
                 None => {
                     let key = bristlecone::escape(key);
                     return Err(database.corrupt(&format!("the value of the key {key} in refs is damaged")));

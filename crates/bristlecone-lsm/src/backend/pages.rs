@@ -4,16 +4,26 @@
 //! it lives. All snapshots of one time share a shelf. Pages are put on it as they are read and written, until it is
 //! full; then a new one takes its place for later snapshots. Behind the shelves is a cache that drops what was not asked
 //! for, and behind that the database.
+//!
+//! A page from which a sweep dropped objects is *unclean* until it is removed. It is on no shelf that is used from then on, and
+//! who reads from it by place asks the index whether the object is still there.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError, RwLock,
-    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, OnceLock, RwLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
+    },
 };
 
 use bristlecone::{Error, Result};
 use quick_cache::{Weighter, sync::Cache};
 
-use super::{database::Database, page::Page};
+use super::{
+    database::Database,
+    open_store::{read_lock, write_lock},
+    page::Page,
+};
 
 /// Places on a shelf. Pages of a batch have numbers in a row, so that those which are used together take places of their own.
 const PLACES: usize = 4096;
@@ -74,6 +84,16 @@ pub(super) struct Pages {
     shelf: RwLock<Arc<Shelf>>,
     shelf_bytes: u64,
     cache: Cache<u64, Page, ByBytes>,
+    unclean: RwLock<Unclean>,
+    has_unclean: AtomicBool,
+}
+
+/// Pages from which objects were dropped.
+#[derive(Debug, Default)]
+struct Unclean {
+    numbers: HashSet<u64>,
+    // How often pages were removed: what was read before is not kept after.
+    removals: u64,
 }
 
 impl Pages {
@@ -86,24 +106,59 @@ impl Pages {
             shelf: RwLock::new(Arc::new(Shelf::new())),
             shelf_bytes,
             cache: Cache::with_weighter(count, bytes, ByBytes),
+            unclean: RwLock::default(),
+            has_unclean: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that objects on these pages are dropped next.
+    pub(super) fn mark(&self, numbers: impl IntoIterator<Item = u64>) {
+        let mut unclean = write_lock(&self.unclean);
+        unclean.numbers.extend(numbers);
+        if !unclean.numbers.is_empty() {
+            self.has_unclean.store(true, Release);
+            // Snapshots that are there go on with what they have; what they held was not dropped.
+            *write_lock(&self.shelf) = Arc::new(Shelf::new());
+        }
+    }
+
+    /// Forgets pages that were removed from the database.
+    pub(super) fn remove(&self, numbers: &[u64]) {
+        let mut unclean = write_lock(&self.unclean);
+        unclean.removals += 1;
+        for number in numbers {
+            self.cache.remove(number);
+            unclean.numbers.remove(number);
+        }
+        self.has_unclean.store(!unclean.numbers.is_empty(), Release);
+    }
+
+    /// Whether objects on a page may have been dropped.
+    pub(super) fn is_unclean(&self, number: u64) -> bool {
+        self.has_unclean.load(Acquire) && read_lock(&self.unclean).numbers.contains(&number)
     }
 
     /// Returns the shelf of now.
     pub(super) fn shelf(&self) -> Arc<Shelf> {
-        self.shelf.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read_lock(&self.shelf).clone()
     }
 
-    /// Keeps a page that was read or written.
+    /// Keeps a page that was written.
     pub(super) fn keep(&self, number: u64, page: &Page) {
-        self.put_on_shelf(&self.shelf(), number, page);
+        let unclean = read_lock(&self.unclean);
+        self.put_on_shelf(&unclean, number, page);
         self.cache.insert(number, page.clone());
     }
 
-    fn put_on_shelf(&self, shelf: &Arc<Shelf>, number: u64, page: &Page) {
+    /// Puts a page on the shelf of now.
+    fn put_on_shelf(&self, unclean: &Unclean, number: u64, page: &Page) {
+        if unclean.numbers.contains(&number) {
+            return;
+        }
+        let shelf = &self.shelf();
         // A page as long as a shelf would leave no room for another.
         if (page.bytes() as u64) < self.shelf_bytes / 8 && shelf.put(number, page, self.shelf_bytes) {
-            let mut current = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
+            let mut current = write_lock(&self.shelf);
             if Arc::ptr_eq(&current, shelf) {
                 *current = Arc::new(Shelf::new());
             }
@@ -112,17 +167,24 @@ impl Pages {
 
     /// Returns a page, from memory or from the database; `None` if there is no such page.
     pub(super) fn get(&self, database: &Database, number: u64) -> Result<Option<Page>> {
-        let shelf = self.shelf();
-        if let Some(page) = shelf.get(number) {
+        if let Some(page) = self.shelf().get(number) {
             return Ok(Some(page.clone()));
         }
-        if let Some(page) = self.cache.get(&number) {
-            self.put_on_shelf(&shelf, number, &page);
-            return Ok(Some(page));
-        }
+        let removals = {
+            let unclean = read_lock(&self.unclean);
+            if let Some(page) = self.cache.get(&number) {
+                self.put_on_shelf(&unclean, number, &page);
+                return Ok(Some(page));
+            }
+            unclean.removals
+        };
         let page = Self::read(database, number)?;
         if let Some(page) = &page {
-            self.keep(number, page);
+            let unclean = read_lock(&self.unclean);
+            if unclean.removals == removals {
+                self.put_on_shelf(&unclean, number, page);
+                self.cache.insert(number, page.clone());
+            }
         }
         Ok(page)
     }
@@ -135,7 +197,7 @@ impl Pages {
 
     /// Drops what is kept. Shelves stay as long as snapshots have them.
     pub(super) fn clear(&self) {
-        *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Shelf::new());
+        *write_lock(&self.shelf) = Arc::new(Shelf::new());
         self.cache.clear();
     }
 

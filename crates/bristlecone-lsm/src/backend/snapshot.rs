@@ -57,9 +57,14 @@ impl OpenStore {
 
     fn read_at(&self, oid: &Oid, at: Location) -> Result<Option<Object<'static>>> {
         let (number, offset) = split(at);
+        // Asked before the page is, which a sweep may remove meanwhile, and after, since it may mark it meanwhile.
+        let unclean = self.pages.is_unclean(number);
         let Some(page) = self.pages.get(&self.database, number)? else { return Ok(None) };
-        let record = page.record_of(oid.as_bytes(), offset).map(|record| Bytes::from(Arc::<[u8]>::from(record)));
-        Ok(record.and_then(|record| object_of(record, at)))
+        let Some(record) = page.record_of(oid.as_bytes(), offset) else { return Ok(None) };
+        if (unclean || self.pages.is_unclean(number)) && self.locate(oid)? != Some(at) {
+            return Ok(None);
+        }
+        Ok(object_of(Bytes::from(Arc::<[u8]>::from(record)), at))
     }
 }
 

@@ -33,6 +33,7 @@ const STEP_PAGES: usize = 1024;
 #[derive(Default)]
 struct Marking {
     reached: HashSet<Oid>,
+    bytes: u64,
     open: Vec<Oid>,
     /// Of what is reached, the objects that were absent: one may be appended while the rest is marked, with others below it.
     absent: Vec<Oid>,
@@ -44,10 +45,14 @@ impl Marking {
         self.open.extend(from);
         while let Some(oid) = self.open.pop() {
             if self.reached.insert(oid) {
-                let open = &mut self.open;
-                if !store.each_child(roots, &oid.into(), &mut |child| open.push(child))? {
-                    self.absent.push(oid);
+                match store.read(&oid.into())? {
+                    Some(object) => {
+                        self.bytes += object.read_bytes() as u64;
+                        (roots.children)(&oid, &object, &mut |child| self.open.push(child))?;
+                    }
+                    None => self.absent.push(oid),
                 }
+                roots.marked(self.reached.len() as u64, self.bytes)?;
             }
         }
         Ok(())
@@ -74,15 +79,17 @@ impl OpenStore {
         let from: Vec<Oid> = self.refs_and_pins().into_iter().chain(roots.oids.iter().copied()).collect();
         marking.reach(self, roots, from)?;
         let swept = self.drop_unreached(roots, limits, marking)?;
-        self.clean_pages()?;
+        if !limits.dry_run {
+            self.clean_pages()?;
+        }
         Ok(swept)
     }
 
-    /// Calls `each` with what an object names; returns whether it is there.
-    fn each_child(&self, roots: &Roots<'_>, at: &ObjRef, each: &mut dyn FnMut(Oid)) -> Result<bool> {
+    /// Calls `each` with what an object names; with nothing if it is absent.
+    fn each_child(&self, roots: &Roots<'_>, at: &ObjRef, each: &mut dyn FnMut(Oid)) -> Result<()> {
         match self.read(at)? {
-            Some(object) => (roots.children)(&at.oid, &object, each).map(|()| true),
-            None => Ok(false),
+            Some(object) => (roots.children)(&at.oid, &object, each),
+            None => Ok(()),
         }
     }
 
@@ -112,7 +119,8 @@ impl OpenStore {
         if limits.dry_run {
             return Ok(swept);
         }
-        // From here on batches that left anything out are looked at again.
+        // From here on places on these pages are looked up, and batches that left anything out are looked at again.
+        self.pages.mark(dead.iter().map(|at| split(at.at).0));
         self.sweeps.fetch_add(1, AcqRel);
         for step in dead.chunks(STEP_OBJECTS) {
             let mut changes = self.database.change();
@@ -127,6 +135,8 @@ impl OpenStore {
             }
             self.poisoning(changes.make(false))?;
         }
+        // What was read meanwhile may be of what went.
+        self.sweeps.fetch_add(1, AcqRel);
         Ok(swept)
     }
 
@@ -227,7 +237,7 @@ impl OpenStore {
         let mut writer = lock(&self.writer);
         let mut changes = self.database.change();
         let mut gone = 0;
-        for number in pages.drain(..) {
+        for &number in pages.iter() {
             if let Some(page) = Pages::read(&self.database, number)? {
                 gone += page.bytes() as u64;
                 changes.remove_page(number);
@@ -240,6 +250,8 @@ impl OpenStore {
         self.poisoning(changes.make(false))?;
         writer.set_state(state);
         write_lock(&self.refs).state = state;
+        self.pages.remove(pages);
+        pages.clear();
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bristlecone::{
-    Backend as _, Batch, Durability, Error, Expected, Kind, Location, Object, Oid, RefMove, RefTarget, Roots,
+    Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots,
     SweepLimits,
 };
 use bristlecone_lsm::LsmBackend;
@@ -86,6 +86,8 @@ fn a_walk_meets_what_a_sweep_moves_meanwhile() {
         }
         Ok(())
     };
+    let gone = family.contents(100, 300).oid;
+    let gone = ObjRef::new(gone, backend.locate(&gone).unwrap());
     let (mut met, mut swept) = (HashMap::new(), 0);
     let mut each = |oid: Oid, _: &Object<'_>| {
         if met.is_empty() {
@@ -96,6 +98,8 @@ fn a_walk_meets_what_a_sweep_moves_meanwhile() {
     };
     backend.each_object(&mut each, &mut |damage| panic!("{damage:?}")).unwrap();
     assert_eq!(swept, 20);
+    // Its page is still there, and it is not.
+    assert!(backend.read(&gone).unwrap().is_none() && backend.snapshot(&[]).read(&gone).unwrap().is_none());
     for sample in live.iter().chain([&head]) {
         assert_eq!(met.get(&sample.oid), Some(&1), "{}", sample.oid);
     }

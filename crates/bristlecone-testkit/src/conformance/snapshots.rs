@@ -12,7 +12,7 @@ use std::{
 use bristlecone::{
     Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept,
 };
-use bristlecone_core::{Kind, ObjRef, Object, Oid};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 use super::{Make, append_all, append_one, family};
 use crate::sample::{Family, Sample};
@@ -102,12 +102,21 @@ pub fn a_sweep_drops_what_nothing_leads_to(make: Make<'_>) {
     move_ref(&*backend, &names[2], Some(graphs[3].head()));
     move_ref(&*backend, &names[4], None);
     let (bytes, begun) = (backend.stats().store_bytes, backend.sweeps());
+    let placed = |graph: &SampleGraph| -> Vec<ObjRef> {
+        graph.0.iter().map(|one| ObjRef::new(one.oid, backend.locate(&one.oid).unwrap_or(Location::NONE))).collect()
+    };
+    let gone = [placed(&graphs[1]), placed(&graphs[2])].concat();
     let swept = sweep(&*backend, &graphs, &[graphs[4].head()], &SweepLimits::default()).unwrap();
     assert_eq!((swept.objects, swept.more), (8, false), "two graphs of four objects");
     assert!(swept.bytes > 10_000 && backend.stats().store_bytes <= bytes - 10_000, "memory is given back");
     assert!(backend.sweeps() > begun);
     let there: Vec<bool> = graphs.iter().map(|graph| graph.is_there(&*backend.snapshot(&[]))).collect();
     assert_eq!(there, [true, false, false, true, true, true]);
+    // Nor where it was: who goes on from what is gone would build on it.
+    for at in &gone {
+        assert!(backend.read(at).unwrap().is_none(), "{at:?} is still read where it was");
+        assert!(backend.snapshot(&[]).read(at).unwrap().is_none(), "a snapshot still reads {at:?}");
+    }
     let mut met = 0;
     let mut count = |_: Oid, _: &Object<'_>| -> Result<(), Error> {
         met += 1;
