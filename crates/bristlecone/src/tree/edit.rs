@@ -41,7 +41,11 @@ impl<F: Format> Tree<F> {
         if self.kind(path)? == Some(EntryKind::Dir) {
             return Err(Error::IsDirectory { path: path.clone() });
         }
-        self.edit(path, PatchEdit::Over(leaf))
+        let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
+        if let Some(dir) = self.edited_parent(parent, true) {
+            dir.set_over(step, leaf);
+        }
+        Ok(())
     }
 
     /// Returns the patch of a directory, to be edited; `None` where nothing is, and so nothing is to be removed.

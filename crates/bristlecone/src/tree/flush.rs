@@ -246,8 +246,8 @@ impl<F: Format> Tree<F> {
                 };
                 let path = path.join(step)?;
                 let base = match below.base {
-                    PatchBase::Own(base) => base,
-                    PatchBase::Inherit => dir,
+                    PatchBase::AfterLeaf if dir.is_some() => return Ok(Some(path)),
+                    of => of.own().unwrap_or(dir),
                 };
                 open.push((path, below, base));
             }
@@ -415,11 +415,13 @@ impl<'t, F: Format> Flush<'t, F> {
             None => (None, false),
         };
         let base = match below.base {
+            PatchBase::AfterLeaf if here.is_some() => return Err(Error::IsDirectory { path: Path::from_bytes(step)? }),
             PatchBase::Own(base) => {
                 // It came from another tree: what this one goes on from need not lead to it.
                 base.iter().for_each(|base| sink.builds_on(&base.oid));
                 base
             }
+            PatchBase::AfterLeaf => None,
             PatchBase::Inherit => here,
         };
         let short = self.short_edits(sink, below);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{DirRef, NewLeaf, Patch, PatchBase, PatchEdit, PatchEdits, PatchLayers},
+    patch::{DirRef, NewLeaf, Patch, PatchEdit, PatchEdits, PatchLayers},
 };
 use crate::{Result, store::flush_prewritten};
 
@@ -52,9 +52,9 @@ impl<F: Format> Tree<F> {
             match edits.get(step) {
                 Some(edit) => {
                     let Some(below) = self.edited_dir(edit) else { return Ok(None) };
-                    base = match below.base {
-                        PatchBase::Own(base) => base,
-                        PatchBase::Inherit => self.stored_dir(base.as_ref(), step)?,
+                    base = match below.base.own() {
+                        Some(base) => base,
+                        None => self.stored_dir(base.as_ref(), step)?,
                     };
                     patch = Some(below);
                     rest = rest.get(length + 1..).unwrap_or_default();
@@ -87,7 +87,7 @@ impl<F: Format> Tree<F> {
                     Some(below) => {
                         layers[kept] = below;
                         kept += 1;
-                        if let PatchBase::Own(own) = below.base {
+                        if let Some(own) = below.base.own() {
                             (base, inherits) = (own, false);
                             break;
                         }
@@ -272,15 +272,15 @@ impl<F: Format> Tree<F> {
         base: Option<&ObjRef>,
         step: &[u8],
     ) -> Result<(DirRef<'t>, Option<Binding<'t>>)> {
-        let (base, over) = match below.base {
-            PatchBase::Own(base) => return Ok((DirRef::patched(below, base), None)),
-            PatchBase::Inherit if lower.is_empty() => match self.stored(base, step)? {
+        let (base, over) = match below.base.own() {
+            Some(base) => return Ok((DirRef::patched(below, base), None)),
+            None if lower.is_empty() => match self.stored(base, step)? {
                 Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
                     return Ok((DirRef::patched(below, Some(at)), None));
                 }
                 over => (None, over.map(Binding::of)),
             },
-            PatchBase::Inherit => match self.resolved_in(lower, base, step)? {
+            None => match self.resolved_in(lower, base, step)? {
                 // One that was stored empty stands; one that the edits above leave empty does not.
                 Some(Binding::Dir(DirRef { patch: None, base: Some(at), .. })) if Some(at.oid) == self.store.empty => {
                     (None, Some(Binding::Dir(DirRef::stored(Some(at)))))

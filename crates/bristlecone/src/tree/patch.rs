@@ -17,6 +17,20 @@ pub(crate) enum PatchBase {
     Inherit,
     /// This directory, or an empty one.
     Own(Option<ObjRef>),
+    /// An empty one in place of a value that was set where no directory may be: one that is stored there is still an error.
+    AfterLeaf,
+}
+
+impl PatchBase {
+    /// Returns the directory, or an empty one; `None` where that is what the directory above has.
+    #[inline]
+    pub(crate) const fn own(self) -> Option<Option<ObjRef>> {
+        match self {
+            Self::Inherit => None,
+            Self::Own(base) => Some(base),
+            Self::AfterLeaf => Some(None),
+        }
+    }
 }
 
 /// How many levels are dropped by recursion; deeper ones are dropped by a loop.
@@ -222,6 +236,13 @@ impl Patch {
         None
     }
 
+    /// Sets a value in place of edits of a directory, which leave nothing there.
+    pub(crate) fn set_over(&mut self, step: &[u8], leaf: NewLeaf) {
+        let after_leaf =
+            matches!(self.get(step), Some(PatchEdit::Dir(below)) if matches!(below.base, PatchBase::AfterLeaf));
+        self.set(step, if after_leaf { PatchEdit::Leaf(leaf) } else { PatchEdit::Over(leaf) });
+    }
+
     /// Makes many edits, whatever is there; they are sorted by [`sort_steps`].
     pub(crate) fn set_many(&mut self, edits: Vec<StepEdit>) {
         if self.edits.len() == 0 {
@@ -232,7 +253,7 @@ impl Patch {
             match edit {
                 PatchEdit::Leaf(leaf) => {
                     if let Some(leaf) = self.set_leaf(step.as_bytes(), leaf) {
-                        self.set(step.as_bytes(), PatchEdit::Over(leaf));
+                        self.set_over(step.as_bytes(), leaf);
                     }
                 }
                 edit => self.set(step.as_bytes(), edit),
@@ -266,7 +287,8 @@ impl Patch {
         let new = || PatchEdit::Dir(Arc::new(Self::new(PatchBase::Inherit)));
         let slot = self.edits.get_likely(StepRef::new(step), new);
         if !matches!(slot, PatchEdit::Dir(_)) {
-            *slot = PatchEdit::Dir(Arc::new(Self::new(PatchBase::Own(None))));
+            let base = if matches!(slot, PatchEdit::Leaf(_)) { PatchBase::AfterLeaf } else { PatchBase::Own(None) };
+            *slot = PatchEdit::Dir(Arc::new(Self::new(base)));
         }
         if let PatchEdit::Dir(below) = slot
             && replaces_value

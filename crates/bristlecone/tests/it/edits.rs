@@ -38,6 +38,41 @@ fn a_commit_is_dated_now_and_signed_unless_told() {
 }
 
 #[test]
+fn a_value_over_a_stored_directory_is_refused_whatever_is_set_below_it_then() -> Result<(), Error> {
+    let repo = Repo::memory();
+    let main = repo.branch("main")?;
+    main.edit(&info(Durability::None), |tree| {
+        ["dir/x", "dir/y", "deep/er/x", "value"].into_iter().try_for_each(|path| tree.set(path, "1"))
+    })?;
+    for at in ["dir", "deep/er", "deep"] {
+        for emptied in [false, true] {
+            let mut tree = main.tree()?;
+            tree.set(at, "v")?;
+            tree.set(format!("{at}/z"), "w")?;
+            if emptied {
+                tree.remove(format!("{at}/z"))?;
+                tree.set(at, "v")?;
+            }
+            let refused = main.commit(&mut tree, &info(Durability::None));
+            assert!(matches!(&refused, Err(Error::IsDirectory { path }) if path.to_string() == at), "{refused:?}");
+            assert!(matches!(tree.root(), Err(Error::IsDirectory { .. })));
+            // Replaced it may be.
+            tree.replace(at, "v")?;
+            tree.set(format!("{at}/z"), "w")?;
+            assert_eq!(tree.list(at)?.count(), 1);
+            tree.root()?;
+        }
+    }
+    let mut tree = main.tree()?;
+    for path in ["value", "value/z", "new", "new/z"] {
+        tree.set(path, "v")?;
+    }
+    main.commit(&mut tree, &info(Durability::None))?;
+    assert_eq!((tree.get("value/z")?.as_deref(), tree.get("new/z")?.as_deref()), (Some(&b"v"[..]), Some(&b"v"[..])));
+    Ok(())
+}
+
+#[test]
 fn edits_of_many_threads_all_land() -> Result<(), Error> {
     let repo = Repo::memory();
     thread::scope(|scope| {

@@ -4,7 +4,7 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Source, Target, Task};
 
 use super::super::{
     PatchEdit, Tree,
-    patch::{Patch, PatchBase, PatchEdits},
+    patch::{Patch, PatchEdits},
 };
 
 /// The edits of a directory.
@@ -68,10 +68,10 @@ impl<'t, F: Format> Task for PendingEdit<'t, F> {
             (EditPart::Step { .. }, None) => return Ok(nothing),
             (EditPart::Below(below), _) => *below,
         };
-        let base = match (below.base, &base) {
-            (PatchBase::Own(base), _) => base,
-            (PatchBase::Inherit, None) => None,
-            (PatchBase::Inherit, Some(dir)) => match tree.store.format.find(source, dir, step)? {
+        let base = match (below.base.own(), &base) {
+            (Some(base), _) => base,
+            (None, None) => None,
+            (None, Some(dir)) => match tree.store.format.find(source, dir, step)? {
                 Some((EntryKind::Dir, Target::Object { at, .. })) => tree.store.unless_empty(at),
                 _ => None,
             },
