@@ -34,6 +34,7 @@ struct Sweep<'s> {
     store: &'s OpenStore,
     roots: &'s Roots<'s>,
     live: HashSet<Oid>,
+    live_bytes: u64,
     /// How many dead objects name each.
     named: HashMap<Oid, u32>,
     /// Dead objects that no dead one names.
@@ -49,7 +50,8 @@ impl OpenStore {
         if !limits.dry_run {
             self.begin_sweep()?;
         }
-        let mut sweep = Sweep { store: self, roots, live: HashSet::new(), named: HashMap::new(), next: Vec::new() };
+        let (live, named) = (HashSet::new(), HashMap::new());
+        let mut sweep = Sweep { store: self, roots, live, live_bytes: 0, named, next: Vec::new() };
         let (young, all) = self.all_objects()?;
         sweep.reach(
             young.into_iter().chain(self.ref_targets()?).chain(roots.oids.iter().copied()).chain(self.pins.roots()),
@@ -151,7 +153,11 @@ impl Sweep<'_> {
         let mut open: Vec<Oid> = from.into_iter().collect();
         while let Some(oid) = open.pop() {
             if self.live.insert(oid) {
-                self.each_child(&oid, &mut |child| open.push(child))?;
+                if let Some(object) = self.store.read(&oid)? {
+                    self.live_bytes += object.read_bytes() as u64;
+                    (self.roots.children)(&oid, &object, &mut |child| open.push(child))?;
+                }
+                self.roots.marked(self.live.len() as u64, self.live_bytes)?;
             }
         }
         Ok(())
@@ -215,9 +221,11 @@ impl Sweep<'_> {
                 txn.remove(store.objects, oid.as_bytes())?;
             }
             let mut state = store.state_in(txn)?;
-            state.txn = txn.id();
+            // What was read before may be of what goes: a cache that goes by this number looks again.
+            (state.sweeps, state.txn) = (state.sweeps + 1, txn.id());
             Ok(txn.put(store.meta, STATE_KEY, &state.encode())?)
         })?;
+        store.sweeps.store(store.state()?.sweeps, Release);
         Ok(())
     }
 }

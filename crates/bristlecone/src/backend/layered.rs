@@ -220,7 +220,7 @@ impl Backend for Layered {
             RefTarget::Symbolic(_) => None,
         });
         let oids: Vec<Oid> = roots.oids.iter().copied().chain(shown).collect();
-        self.upper.sweep(&Roots::new(&oids, roots.children), limits)
+        self.upper.sweep(&Roots { watch: roots.watch, ..Roots::new(&oids, roots.children) }, limits)
     }
 
     fn append(&self, mut batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -285,7 +285,7 @@ impl Backend for Layered {
         Ok(Retention::default())
     }
 
-    fn set_retention(&self, _: &Retention) -> Result<(), Error> {
+    fn replace_retention(&self, _: &Retention, _: &Retention) -> Result<bool, Error> {
         Err(Error::Usage { reason: "stores in layers keep all commits that refs lead to" })
     }
 

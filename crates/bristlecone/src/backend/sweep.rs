@@ -106,6 +106,15 @@ impl<'a> Roots<'a> {
         self.watch.map_or(Ok(()), |watch| watch(status))
     }
 
+    /// Tells how many objects are marked, now and then: for the walk of a backend's own, which calls it after each.
+    ///
+    /// # Errors
+    /// As [`Roots::tell`].
+    pub fn marked(&self, objects: u64, bytes: u64) -> Result<(), Error> {
+        let is_time = objects.is_multiple_of(TOLD_EVERY as u64);
+        if is_time { self.tell(&SweepStatus::new(SweepStep::Mark, objects, bytes)) } else { Ok(()) }
+    }
+
     /// Returns everything that `from` and the roots lead to. What is absent leads nowhere.
     ///
     /// # Errors
@@ -121,9 +130,7 @@ impl<'a> Roots<'a> {
             let Some(object) = snapshot.read(&ObjRef::from(oid))? else { continue };
             bytes += object.read_bytes() as u64;
             (self.children)(&oid, &object, &mut |child| open.push(child))?;
-            if reached.len().is_multiple_of(TOLD_EVERY) {
-                self.tell(&SweepStatus::new(SweepStep::Mark, reached.len() as u64, bytes))?;
-            }
+            self.marked(reached.len() as u64, bytes)?;
         }
         Ok(reached)
     }

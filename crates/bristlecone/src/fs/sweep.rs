@@ -116,7 +116,8 @@ impl FsState {
             }
         }
         let mut table = refs.table.clone();
-        table.sweeping = false;
+        // What was read meanwhile may be of what went: a cache that goes by this number looks again.
+        (table.sweeps, table.sweeping) = (table.sweeps + 1, false);
         self.write_known_refs(refs, table, true)?;
         self.files.remove(SWEEP).map(drop)
     }

@@ -7,7 +7,9 @@ use bristlecone_core::{ObjRef, Object, Oid};
 use super::{COPIED_BYTES, Layered, is_removed, put_copy};
 use crate::{
     Error,
-    backend::{Backend, Batch, Durability, Expected, RefMove, RefTarget, Roots, Snapshot},
+    backend::{
+        AbsentCommits, Backend, Batch, DEEPENED, Durability, Expected, RefMove, RefTarget, Roots, SHALLOW, Snapshot,
+    },
     oid_map::OidSet,
 };
 
@@ -16,7 +18,7 @@ const BATCH_BYTES: usize = 16 * COPIED_BYTES;
 
 impl Layered {
     /// Copies into the upper store whatever refs and `roots` lead to and it does not have, and the refs of the lower store
-    /// that show; makes it durable, and returns how many objects that were. From then on the upper store alone is a whole
+    /// that show, with the notes of what is absent on purpose; makes it durable, and returns how many objects that were. From then on the upper store alone is a whole
     /// store, and the lower ones may leave.
     ///
     /// Refs that were removed are gone from the upper store with this: here, over the lower one, they show again. A call that
@@ -33,6 +35,10 @@ impl Layered {
             RefTarget::Object(at) => Some(at.oid),
             RefTarget::Symbolic(_) => None,
         });
+        let absent = self.still_absent(&*snapshot)?;
+        if !absent.is_empty() {
+            self.upper.note_absent(&absent)?;
+        }
         let mut copying = Copying { stores: self, upper: self.upper.snapshot(&[]), batch: Batch::new(), copied: 0 };
         let mut seen = OidSet::default();
         // An object is met again, with what it names, once all of that was copied: children come first.
@@ -60,6 +66,7 @@ impl Layered {
             }
         }
         let copied = copying.finish()?;
+        self.take_notes(&seen)?;
         self.take_refs(refs)?;
         self.flush()?;
         Ok(copied)
@@ -96,6 +103,38 @@ impl Copying<'_> {
 }
 
 impl Layered {
+    /// Returns what some layer says is absent on purpose and no layer has.
+    fn still_absent(&self, snapshot: &dyn Snapshot) -> Result<AbsentCommits, Error> {
+        let mut absent = AbsentCommits::new();
+        for (oid, row) in self.absent()?.iter() {
+            if snapshot.read(&ObjRef::from(*oid))?.is_none() {
+                absent.insert(*oid, *row);
+            }
+        }
+        Ok(absent)
+    }
+
+    /// Notes in the upper store where the history that it has now ends, and whether it grew downwards, as any layer says.
+    fn take_notes(&self, seen: &OidSet) -> Result<(), Error> {
+        let mut notes = Vec::new();
+        for oid in self.shallow()?.into_iter().filter(|oid| seen.contains(oid)) {
+            let name = format!("{SHALLOW}{oid}");
+            notes.push(RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(oid.into())) });
+        }
+        for store in self.layers() {
+            if store.get_ref(DEEPENED)?.is_some() {
+                notes.push(RefMove::deepened());
+                break;
+            }
+        }
+        for note in notes {
+            if self.upper.get_ref(&note.name)?.is_none() {
+                self.upper.append(Batch::new(), &[note], Durability::None)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Gives the upper store the refs that show, and takes from it the marks of those that were removed. Each moves by
     /// itself, since not every store can move several.
     fn take_refs(&self, refs: impl IntoIterator<Item = (String, RefTarget)>) -> Result<(), Error> {
