@@ -326,7 +326,8 @@ impl MapValue for () {
 
 /// A value that serde makes JSON of, in the order of its fields: small, and read by everything.
 ///
-/// Maps within values should be sorted ones, as `BTreeMap` is: a hash map has another order each time, and so another root.
+/// Maps within values should be sorted ones, as `BTreeMap` is: a hash map has another order each time, and so another root. A number
+/// with a fraction comes back bit by bit; infinities and what is no number JSON has not: they are written as `null` and cannot be read.
 ///
 /// ```
 /// # use bristlecone::{Json, Repo, TypedMap};

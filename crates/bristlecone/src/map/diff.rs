@@ -41,7 +41,8 @@ impl Map {
     /// ```
     ///
     /// # Errors
-    /// As [`Map::get`], here and from the iterator, which then ends; [`crate::Error::Usage`] for maps of different stores.
+    /// As [`Map::get`], here and from the iterator: after an error of the walk it ends, and after one of a value it goes on with the
+    /// next key. [`crate::Error::Usage`] for maps of different stores.
     pub fn diff<'m>(&'m self, after: &'m Self) -> Result<MapDifferences<'m>> {
         Ok(MapDifferences(self.tree.diff_steps(&after.tree)?))
     }
