@@ -98,6 +98,9 @@ pub struct CopyReport {
     pub converted: bool,
     /// Commits that were not there.
     pub commits: u64,
+    /// Whether `commits` says how many they are at most: in a dry run between a Git repository and a store of the native format,
+    /// where only the copy itself finds out which of them are there.
+    pub at_most: bool,
     /// Objects that went over; of a conversion, values that were read for it.
     pub objects: u64,
     /// Bytes of these.
@@ -128,7 +131,8 @@ impl CopyReport {
 /// `progress` is called from time to time, on the calling thread.
 ///
 /// # Errors
-/// [`CopyError`]; those of both stores. No ref has moved then, but for those below [`CHECKPOINTS`].
+/// [`CopyError`]; those of both stores. No ref has moved then, but for those below [`CHECKPOINTS`], and of a backend that moves one
+/// ref at a time those that come first. HEAD follows last, and where that fails the other refs have moved.
 pub fn copy(
     from: &AnyRepo,
     to: &AnyRepo,

@@ -153,7 +153,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut context = Context { out: Output::new(cli.globals.output), globals: cli.globals };
     let result = dispatch(cli.command, &mut context);
     // What was written before a failure belongs to the reader, too.
-    let flushed = context.out.flush();
+    let ended = result.as_ref().err().map_or(Ok(()), |failure| context.out.end_after(failure));
+    let flushed = ended.and(context.out.flush());
     match result.and(flushed) {
         Ok(()) => {
             ending::well();

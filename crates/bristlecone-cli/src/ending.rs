@@ -8,10 +8,7 @@ use std::{
     io::{IsTerminal, Write, stderr},
     path::PathBuf,
     process,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::*},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bristlecone::disk::DiskBackend;
@@ -28,14 +25,28 @@ pub(crate) use made::Made;
 static STATE: Mutex<State> = Mutex::new(State { stores: Vec::new(), made: None });
 /// Held by the thread that ends the command, until the process is gone.
 static ENDING: Mutex<()> = Mutex::new(());
-/// Set while an interruption waits for the command to look.
-static HELD: AtomicBool = AtomicBool::new(false);
-/// Set when a signal came while [`HELD`].
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Whether interruptions wait for the command to look, and whether one does.
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { held: 0, asked: None });
 
 struct State {
     stores: Vec<(Arc<DiskBackend>, PathBuf)>,
     made: Option<Made>,
+}
+
+struct Waiting {
+    held: u32,
+    asked: Option<i32>,
+}
+
+/// Signals only ask the command to end as long as this lives.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Held(());
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock(&WAITING).held -= 1;
+    }
 }
 
 /// Notes that the command writes to a store: if it fails or is interrupted, what it leaves there is counted and told.
@@ -64,15 +75,16 @@ pub(crate) fn made_it() {
     lock(&STATE).made = None;
 }
 
-/// From now on the command itself looks whether a signal asked it to end.
-pub(crate) fn hold() {
-    HELD.store(true, SeqCst);
+/// Until what is returned is dropped the command itself looks whether a signal asked it to end.
+pub(crate) fn hold() -> Held {
+    lock(&WAITING).held += 1;
     signals::watch();
+    Held(())
 }
 
-/// Whether a signal asked the command to end since [`hold`].
-pub(crate) fn asked() -> bool {
-    ASKED.load(SeqCst)
+/// Returns the signal that asked the command to end while it was held: also after that, since the signal did nothing else.
+pub(crate) fn asked() -> Option<i32> {
+    lock(&WAITING).asked
 }
 
 /// Ends a command that did what it was to do. A signal comes too late from now on.
@@ -91,9 +103,12 @@ pub(crate) fn badly(failure: Failure) -> Failure {
 
 /// Ends a command that was interrupted. Other threads are still at work.
 fn interrupted(signal: i32) {
-    if HELD.load(SeqCst) {
-        ASKED.store(true, SeqCst);
-        return;
+    {
+        let mut waiting = lock(&WAITING);
+        if waiting.held > 0 {
+            waiting.asked = Some(signal);
+            return;
+        }
     }
     let _ending = lock(&ENDING);
     let failure = clean(take(), Failure::ended_by(signal));

@@ -126,6 +126,11 @@ impl Failure {
         self
     }
 
+    /// Whether this is an answer, or the command has to be changed: nothing broke off.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.code, Code::Negative | Code::Usage)
+    }
+
     /// Returns the exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         self.code as u8

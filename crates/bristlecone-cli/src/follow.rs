@@ -15,7 +15,7 @@ use bristlecone_git::{
 };
 
 use crate::{
-    ending,
+    ending::{self, Held},
     failure::{Failure, Result},
     open::{Opened, short},
     text::show,
@@ -30,6 +30,8 @@ pub(crate) struct WorktreeGuard {
     update: Option<Box<Update>>,
     // The tree that the branch is to have: its values are what files become.
     after: Option<Tree>,
+    // Ending at once would leave the index locked, or files without their index. Dropped last.
+    _held: Option<Held>,
 }
 
 impl Opened {
@@ -37,7 +39,7 @@ impl Opened {
     ///
     /// Refused (exit code 2) if Git has it checked out somewhere, unless the files there are to follow and can.
     pub(crate) fn guard_worktree(&self, ref_name: &str) -> Result<WorktreeGuard> {
-        let free = WorktreeGuard { update: None, after: None };
+        let free = WorktreeGuard { update: None, after: None, _held: None };
         let Some((_, layout)) = self.repo.git() else {
             if self.worktree {
                 return Err(Failure::usage(
@@ -55,14 +57,13 @@ impl Opened {
         if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
             return Err(refused(ref_name, elsewhere, "", "run cone there"));
         }
-        // Ending at once would leave the index locked, or files without their index.
-        ending::hold();
+        let held = ending::hold();
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| to_failure(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(&self.held_refs()?, ref_name)?.is_empty() {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
         }
-        Ok(WorktreeGuard { update: Some(Box::new(update)), after: None })
+        Ok(WorktreeGuard { update: Some(Box::new(update)), after: None, _held: Some(held) })
     }
 
     /// Refuses to make, move or remove a branch that Git has checked out somewhere.
@@ -128,7 +129,7 @@ impl WorktreeGuard {
         let read = &mut |path: &[u8]| file(&after, path);
         update.check(changes, read).map_err(|refusal| to_failure(refusal, layout))?;
         self.after = Some(after);
-        if ending::asked() {
+        if ending::asked().is_some() {
             return Err(Failure::interrupted_in_time());
         }
         Ok(())

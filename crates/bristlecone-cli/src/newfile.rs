@@ -10,6 +10,9 @@ use crate::{
     text::show,
 };
 
+/// Up to how many bytes the name of the file is part of the one beside it.
+const NAME_BYTES_MAX: usize = 200;
+
 /// A file being written, under a name of its own beside the final one. It goes if it is dropped before
 /// [`NewFile::finish`]; a process that is killed leaves it, and nothing else.
 #[derive(Debug)]
@@ -40,7 +43,8 @@ impl NewFile {
             )));
         }
         let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(to.file_name().unwrap_or_default());
+        // With a name that is nearly as long as file systems allow it would be too long.
+        hidden.push(to.file_name().filter(|name| name.len() <= NAME_BYTES_MAX).unwrap_or("cone".as_ref()));
         hidden.push(format!(".part-{}", std::process::id()));
         let beside = to.with_file_name(hidden);
         let failed = |error| Failure::file("write", show(to), &error);

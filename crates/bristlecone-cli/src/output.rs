@@ -30,6 +30,8 @@ pub(crate) struct Output {
     out: BufWriter<Stdout>,
     // Items of the list being written.
     items: u64,
+    // Whether a list was begun and not ended.
+    open: bool,
     // What was done already, which the reader does not know if writing fails.
     made: Option<String>,
 }
@@ -37,7 +39,7 @@ pub(crate) struct Output {
 impl Output {
     /// Returns standard output.
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0, made: None }
+        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0, open: false, made: None }
     }
 
     /// Whether JSON is wanted.
@@ -85,7 +87,7 @@ impl Output {
 
     /// Begins a JSON document of `fields` and a list named `name`; nothing for people.
     pub(crate) fn begin(&mut self, fields: &Fields, name: &str) -> Result<()> {
-        self.items = 0;
+        (self.items, self.open) = (0, true);
         if self.json() {
             write!(self.out, "{{")?;
             for (key, value) in fields {
@@ -109,7 +111,8 @@ impl Output {
 
     /// Ends the list, and the document with further fields; nothing for people.
     pub(crate) fn end(&mut self, fields: &Fields) -> Result<()> {
-        if self.json() {
+        let open = std::mem::take(&mut self.open);
+        if self.json() && open {
             let mut text = if self.items == 0 { "]".to_owned() } else { "\n]".to_owned() };
             for (key, value) in fields {
                 text.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
@@ -118,6 +121,12 @@ impl Output {
             self.check(written)?;
         }
         Ok(())
+    }
+
+    /// Ends a list that a failure left open, so that a negative answer is a document, too: without what would stand behind the
+    /// list. Of what could not be carried out a document stays cut short.
+    pub(crate) fn end_after(&mut self, failure: &Failure) -> Result<()> {
+        if failure.is_answer() { self.end(&Fields::new()) } else { Ok(()) }
     }
 
     /// Brings everything out.

@@ -208,7 +208,7 @@ impl Backend for Slow {
 
     pass_backend! {
         inner: capabilities, locate, position, sweeps, sweep, sweep_due, append, append_keeping, append_many, get_ref,
-        list_refs, shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, each_with_prefix, clear_caches, stats,
+        list_refs, shallow, absent, note_absent, retention, replace_retention, promised_to, flush, each_object, each_with_prefix, clear_caches, stats,
         read_derived, write_derived
     }
 }

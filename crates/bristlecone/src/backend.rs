@@ -176,12 +176,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
         Ok(Retention::default())
     }
 
-    /// Sets which commits the store keeps, durably.
+    /// Sets which commits the store keeps, durably, if it keeps those of `expected` until then; returns whether it does.
     ///
     /// # Errors
     /// [`Error::Usage`] where the backend cannot ([`Capabilities::retention`]); those of [`Backend::append`].
-    fn set_retention(&self, retention: &Retention) -> Result<(), Error> {
-        let _ = retention;
+    fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool, Error> {
+        let _ = (expected, retention);
         Err(Error::Usage { reason: "a store of this backend keeps all commits that refs lead to" })
     }
 

@@ -658,10 +658,16 @@ impl Backend for DiskBackend {
         self.shared.table().state.retention.parse()
     }
 
-    fn set_retention(&self, retention: &Retention) -> Result<(), Error> {
+    fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool, Error> {
         self.shared.refresh()?;
         let text = retention.to_string();
-        self.shared.change_state(|state| (state.retention, state.whole) = (text.into(), None))
+        self.shared.change_state(|state| {
+            let is_expected = state.retention.parse().is_ok_and(|now: Retention| now == *expected);
+            if is_expected {
+                (state.retention, state.whole) = (text.into(), None);
+            }
+            is_expected
+        })
     }
 
     fn note_absent(&self, absent: &AbsentCommits) -> Result<(), Error> {
@@ -673,7 +679,9 @@ impl Backend for DiskBackend {
             let mut all = (*state.absent).clone();
             absent.iter().for_each(|(oid, row)| _ = all.entry(*oid).or_insert(*row));
             state.absent = Arc::new(all);
-        })
+            true
+        })?;
+        Ok(())
     }
 
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {

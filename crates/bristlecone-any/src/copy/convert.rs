@@ -68,8 +68,9 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let targets = wanted.targets(|name, at| converter.target(name, at))?;
     to.flush()?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
-    converter.map.save()?;
-    checkpoint.end()?;
+    // The copy is whole. Without the map the next one takes longer, and removes the checkpoints that stayed.
+    let _ = converter.map.save();
+    let _ = checkpoint.end();
     (report.objects, report.bytes) = (converter.values, converter.bytes);
     report.losses = converter.losses.list();
     drop(held);

@@ -57,17 +57,19 @@ pub(super) fn export(
 /// Returns what would become of the refs, as far as that can be told without converting anything.
 fn foresee(job: &CopyJob<'_>, converts: bool, progress: &mut dyn FnMut(Status)) -> Result<CopyReport> {
     let CopyJob { from, to, wanted, options } = *job;
+    let tips = Tips::of(from, wanted)?;
+    let shallow: HashSet<_> = from.shallow()?;
     if converts {
         let there = to.backend().list_refs("refs/")?;
         let change = |name: &str| if there.contains_key(name) { RefChange::Open } else { RefChange::New };
         let names = wanted.tips.iter().map(|(name, _)| name).chain(wanted.symbolic.iter().map(|(name, _)| name));
         let refs = names.filter(|name| name.starts_with("refs/"));
         let refs = refs.map(|name| CopiedRef { name: name.clone(), change: change(name) }).collect();
-        return Ok(CopyReport { converted: true, refs, ..CopyReport::default() });
+        let new = missing(from, &tips.commits, &shallow, &mut |_| Ok(false), progress)?;
+        let (commits, at_most) = (new.len() as u64, !there.is_empty());
+        return Ok(CopyReport { converted: true, commits, at_most, refs, ..CopyReport::default() });
     }
-    let tips = Tips::of(from, wanted)?;
     let mut is_there = |oid: &_| Ok(to.backend().read(&bristlecone::ObjRef::from(*oid))?.is_some());
-    let shallow: HashSet<_> = from.shallow()?;
     let new = missing(from, &tips.commits, &shallow, &mut is_there, progress)?;
     let refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
     Ok(CopyReport { commits: new.len() as u64, refs, ..CopyReport::default() })

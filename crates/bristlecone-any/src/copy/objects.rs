@@ -53,7 +53,8 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
     let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
-    checkpoint.end()?;
+    // The copy is whole; the next one removes checkpoints that stayed.
+    let _ = checkpoint.end();
     drop(held);
     Ok(report)
 }

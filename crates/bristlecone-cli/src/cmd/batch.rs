@@ -12,6 +12,7 @@ use clap::Args;
 use super::{Context, branches, set};
 use crate::{
     commit::{Change, Committed, not_as_expected},
+    ending,
     failure::{Failure, Result},
     open::{Access, Opened},
     output::fields,
@@ -168,7 +169,8 @@ fn finish(
     if done.untold.is_none() {
         done.untold = tell(opened, committed.as_ref(), changes, &group.moves, context).err();
     }
-    Ok(())
+    // Files that followed the commit are whole by now.
+    ending::asked().map_or(Ok(()), |signal| Err(Failure::ended_by(signal)))
 }
 
 fn tell(

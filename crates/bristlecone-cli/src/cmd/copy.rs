@@ -35,8 +35,8 @@ Examples:
   cone copy data backup -b main            one branch alone
   cone copy data backup --dry-run          only tell what would be done
 
-FROM and TO are folders or urls, as --repo takes them, and `memory:`. What is there is not copied again, and a copy that
-was stopped goes on where it was: run it again. Between stores of the same format and options all ids are the same. Else
+FROM and TO are folders, urls such as git+file:///srv/data.git or lsm:///srv/data, or `memory:`. What is there is not copied
+again, and a copy that was stopped goes on where it was: run it again. Between stores of the same format and options all ids are the same. Else
 each commit is converted, and the command says what the other format cannot keep, with the first example of each.
 
 A ref that is there moves only forward, unless with --force. Exit code 1: a ref stayed where it was, or was left out;
@@ -182,7 +182,8 @@ fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
     let refs = report.refs.iter().filter(|one| changed(one.change)).count() as u64;
     let (commits, refs) = (count(report.commits, "commit", "commits"), count(refs, "ref", "refs"));
     if dry_run {
-        say!("{commits}, {refs}; nothing was written");
+        let at_most = if report.at_most { "at most " } else { "" };
+        say!("{at_most}{commits}, {refs}; nothing was written");
         return;
     }
     let what = if report.converted { ("value", "values") } else { ("object", "objects") };
@@ -212,6 +213,7 @@ fn described(report: &CopyReport, args: &CopyArgs, made: bool, format: &str, sec
         "dry_run": args.dry_run,
         "converted": report.converted,
         "commits": report.commits,
+        "commits_at_most": report.at_most,
         "objects": report.objects,
         "bytes": report.bytes,
         "refs": refs,

@@ -1,13 +1,13 @@
 //! `cone retention`: which commits a store keeps.
 
-use bristlecone::{Error, Keep, SweepLimits};
+use bristlecone::{CutSize, Error, Keep, Retention, SweepLimits};
 use clap::{Args, Subcommand};
 
 use super::{Context, upgrade};
 use crate::{
     failure::{Failure, Result},
-    open::Access,
-    output::fields,
+    open::{Access, Opened},
+    output::{Output, fields},
     text,
 };
 
@@ -128,33 +128,28 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
     let pattern = full(&args.pattern)?;
     let opened = context.globals.open(Access::Write)?;
-    let mut retention = opened.repo.retention()?;
-    retention.set(&pattern, Some(keep));
-    let size = opened.repo.cut_size(&retention)?;
-    let out = &mut context.out;
     if args.dry_run {
-        let can = opened.backend().capabilities().retention;
-        let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
-        let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
-        out.line(would_go(size.dropped, swept.map(|swept| swept.bytes)))?;
-        return out.document(fields! {
-            "pattern": pattern,
-            "rule": keep.to_string(),
-            "commits": size.dropped,
-            "objects": swept.map(|swept| swept.objects),
-            "bytes": swept.map(|swept| swept.bytes),
-        });
+        return plan(&opened, &pattern, keep, &mut context.out);
     }
-    if size.dropped > 0 && size.kept <= size.heads && !args.force {
-        let kept = text::count(size.kept, "commit", "commits");
-        return Err(Failure::usage(format!(
-            "this rule would cut all of history: {} would go, and {kept} to which refs lead would stay; give --force, or keep more",
-            text::count(size.dropped, "commit", "commits")
-        )));
-    }
+    // Refused before a store is upgraded, and looked at again where rules have changed meanwhile.
+    let allowed = |retention: &Retention| match opened.repo.cut_size(retention)? {
+        size if size.dropped > 0 && size.kept <= size.heads && !args.force => Err(cuts_all(&size)),
+        size => Ok(size),
+    };
+    let rule = |retention: &mut Retention| _ = retention.set(&pattern, Some(keep));
+    let mut planned = opened.repo.retention()?;
+    rule(&mut planned);
+    let mut size = allowed(&planned)?;
     let upgraded = upgrade::upgrade(&opened.repo)?;
-    opened.repo.set_retention(&retention)?;
+    change(&opened, |retention| {
+        rule(retention);
+        if *retention != planned {
+            size = allowed(retention)?;
+        }
+        Ok(())
+    })?;
     opened.repo.close()?;
+    let out = &mut context.out;
     if upgraded {
         out.line(upgrade::DONE)?;
     }
@@ -171,17 +166,52 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     })
 }
 
+/// Says what a rule would cut.
+fn plan(opened: &Opened, pattern: &str, keep: Keep, out: &mut Output) -> Result<()> {
+    let mut retention = opened.repo.retention()?;
+    retention.set(pattern, Some(keep));
+    let size = opened.repo.cut_size(&retention)?;
+    let can = opened.backend().capabilities().retention;
+    let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
+    let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
+    out.line(would_go(size.dropped, swept.map(|swept| swept.bytes)))?;
+    out.document(fields! {
+        "pattern": pattern,
+        "rule": keep.to_string(),
+        "commits": size.dropped,
+        "objects": swept.map(|swept| swept.objects),
+        "bytes": swept.map(|swept| swept.bytes),
+    })
+}
+
+fn cuts_all(size: &CutSize) -> Failure {
+    let kept = text::count(size.kept, "commit", "commits");
+    Failure::usage(format!(
+        "this rule would cut all of history: {} would go, and {kept} to which refs lead would stay; give --force, or keep more",
+        text::count(size.dropped, "commit", "commits")
+    ))
+}
+
+/// Changes the rules: anew where another process changed them meanwhile.
+fn change<T>(opened: &Opened, mut change: impl FnMut(&mut Retention) -> Result<T>) -> Result<T> {
+    loop {
+        let expected = opened.repo.retention()?;
+        let mut retention = expected.clone();
+        let done = change(&mut retention)?;
+        if opened.repo.replace_retention(&expected, &retention)? {
+            return Ok(done);
+        }
+    }
+}
+
 fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
     let pattern = full(&args.pattern)?;
     let opened = context.globals.open(Access::Write)?;
-    let mut retention = opened.repo.retention()?;
-    let Some(keep) = retention.set(&pattern, None) else {
-        return Err(Failure::negative(format!(
-            "there is no rule for {}; `cone retention list` lists them",
-            args.pattern
-        )));
-    };
-    opened.repo.set_retention(&retention)?;
+    let keep = change(&opened, |retention| {
+        retention.set(&pattern, None).ok_or_else(|| {
+            Failure::negative(format!("there is no rule for {}; `cone retention list` lists them", args.pattern))
+        })
+    })?;
     opened.repo.close()?;
     context.out.line(format_args!("{}: {keep} no longer", short(&pattern)))?;
     context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
@@ -196,10 +226,11 @@ fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
         },
     };
     let opened = context.globals.open(Access::Write)?;
-    let mut retention = opened.repo.retention()?;
-    retention.set_snapshot_limit(limit);
     let upgraded = upgrade::upgrade(&opened.repo)?;
-    opened.repo.set_retention(&retention)?;
+    change(&opened, |retention| {
+        retention.set_snapshot_limit(limit);
+        Ok(())
+    })?;
     opened.repo.close()?;
     let out = &mut context.out;
     if upgraded {

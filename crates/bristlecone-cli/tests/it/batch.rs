@@ -1,6 +1,14 @@
 //! `cone batch`: many changes from standard input.
 
+use std::{
+    io::Write,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
 use bristlecone_needs::needs;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
@@ -177,4 +185,42 @@ fn all_is_done_also_where_nobody_reads_the_output() {
         run.failed(3, &["it need not be run again"]);
         assert_eq!(place.ok(["tag"]), "");
     }
+}
+
+#[needs(git)]
+#[test]
+fn a_batch_that_waits_after_files_followed_is_ended_by_a_signal() {
+    let place = GitPlace::new();
+    let mut command = place.command(["batch", "--each", "--worktree"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.as_mut().unwrap();
+    input.write_all(b"set a/b 1\n").unwrap();
+    input.flush().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !place.path("a/b").exists() || place.path(".git/index.lock").exists() {
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(1));
+    }
+    // Its input stays open.
+    let held = child.stdin.take();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it waits for its input for ever");
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(held);
+    let run = Run::from(child.wait_with_output().unwrap());
+    run.failed(143, &["asked to end"]);
+    place.clean();
+    assert_eq!(place.git(["show", "HEAD:a/b"]), "1");
+}
+
+#[test]
+fn a_batch_whose_test_fails_is_a_document_all_the_same() {
+    let place = Place::with_store();
+    let run = place.feed(["-o", "json", "batch", "--each"], b"set a 1\ntest a 2\nset b 1\n");
+    assert_eq!(run.code, 1, "{run:?}");
+    let document: Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!(document["commits"].as_array().unwrap().len(), 1);
 }

@@ -48,6 +48,16 @@ fn rules_cut_history_and_the_log_says_where() {
 }
 
 #[test]
+fn rules_that_several_processes_set_at_once_all_stay() {
+    let place = place();
+    place.ok(["upgrade"]);
+    let set = |number: usize| place.command(["retention", "set", &format!("b{number}"), "last", "9"]).spawn().unwrap();
+    let setting: Vec<_> = (0..12).map(set).collect();
+    setting.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
+    assert_eq!(place.ok(["retention", "list"]).lines().count(), 12);
+}
+
+#[test]
 fn snapshots_have_a_limit_if_they_are_given_one() {
     let place = place();
     assert_eq!(place.json(["retention", "list"])["snapshot_limit"], serde_json::Value::Null);

@@ -309,7 +309,9 @@ fn finish<F: Format>(
         // Git keeps a symbolic ref that leads nowhere, too.
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
-    note_shallow(&**repo.backend(), &outcome.shallow, deeper)?;
+    // In another format the commits above those that grew downwards are others now, and so are their numbers.
+    let deepened = (!deeper.is_empty() && F::NAME == Git::NAME).then(RefMove::deepened);
+    note_shallow(&**repo.backend(), &outcome.shallow, deeper, deepened)?;
     // In a repository Git decides what is checked out.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
     let moved = move_refs(repo, &refs, options.force, options.layout.as_ref())?;
@@ -326,7 +328,12 @@ fn finish<F: Format>(
 }
 
 /// Notes in the store which commits are shallow: their parents were never fetched.
-fn note_shallow(backend: &dyn Backend, shallow: &[(Oid, ObjRef)], deeper: &[Oid]) -> Result<(), TransferError> {
+fn note_shallow(
+    backend: &dyn Backend,
+    shallow: &[(Oid, ObjRef)],
+    deeper: &[Oid],
+    deepened: Option<RefMove>,
+) -> Result<(), TransferError> {
     if shallow.is_empty() && deeper.is_empty() {
         return Ok(());
     }
@@ -339,7 +346,6 @@ fn note_shallow(backend: &dyn Backend, shallow: &[(Oid, ObjRef)], deeper: &[Oid]
         shallow.iter().map(|(oid, at)| (format!("{SHALLOW}{oid}"), *at)).filter(|(name, _)| !known.contains_key(name));
     let moves = moves.map(|(name, at)| RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(at)) });
     let gone = deeper.iter().map(|oid| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to: None });
-    let deepened = (!deeper.is_empty()).then(RefMove::deepened);
     refs::append(backend, deepened.into_iter().chain(moves).chain(gone).collect())
 }
 

@@ -265,7 +265,7 @@ impl Backend for Cached {
     }
 
     pass_backend! {
-        inner: name, capabilities, locate, position, sweeps, sweep_due, get_ref, list_refs, shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, each_with_prefix,
+        inner: name, capabilities, locate, position, sweeps, sweep_due, get_ref, list_refs, shallow, absent, note_absent, retention, replace_retention, promised_to, flush, each_object, each_with_prefix,
         read_derived, write_derived
     }
 }

@@ -21,7 +21,7 @@
 ///     }
 ///
 ///     pass_backend! { 0: name, snapshot, read, locate, position, sweeps, sweep, sweep_due, append, append_keeping, append_many, get_ref, list_refs,
-///     shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, each_with_prefix, clear_caches, stats, read_derived,
+///     shallow, absent, note_absent, retention, replace_retention, promised_to, flush, each_object, each_with_prefix, clear_caches, stats, read_derived,
 ///     write_derived }
 /// }
 /// # let modest = Modest(Arc::new(MemoryBackend::new()));
@@ -139,9 +139,13 @@ macro_rules! pass_backend {
             self.$to.retention()
         }
     };
-    (@ set_retention $to:tt) => {
-        fn set_retention(&self, retention: &$crate::Retention) -> ::std::result::Result<(), $crate::Error> {
-            self.$to.set_retention(retention)
+    (@ replace_retention $to:tt) => {
+        fn replace_retention(
+            &self,
+            expected: &$crate::Retention,
+            retention: &$crate::Retention,
+        ) -> ::std::result::Result<bool, $crate::Error> {
+            self.$to.replace_retention(expected, retention)
         }
     };
     (@ promised_to $to:tt) => {

@@ -34,7 +34,7 @@ impl Backend for ReadOnly {
         batches.iter().map(|_| Err(Error::ReadOnly)).collect()
     }
 
-    fn set_retention(&self, _: &Retention) -> Result<(), Error> {
+    fn replace_retention(&self, _: &Retention, _: &Retention) -> Result<bool, Error> {
         Err(Error::ReadOnly)
     }
 
@@ -146,7 +146,7 @@ impl Backend for Counted {
 
     pass_backend! {
         inner: name, capabilities, position, sweeps, sweep, sweep_due, get_ref, list_refs, shallow, absent, note_absent,
-        retention, set_retention, promised_to,
+        retention, replace_retention, promised_to,
         each_object, each_with_prefix, clear_caches, stats, read_derived, write_derived
     }
 }

@@ -166,13 +166,13 @@ impl DiskState {
         settled
     }
 
-    /// Changes what of the state says nothing of segments, durably.
-    pub(super) fn change_state(&self, change: impl FnOnce(&mut StoreState)) -> Result<(), Error> {
+    /// Changes what of the state says nothing of segments, durably; nothing if `change` returns false. Returns what it returned.
+    pub(super) fn change_state(&self, change: impl FnOnce(&mut StoreState) -> bool) -> Result<bool, Error> {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
         let _collector = self.collector(self.options.lock_wait_ms)?;
-        let mut end = 0;
+        let mut end = None;
         self.locked(|log| {
             if log.tail.version < 2 {
                 let reason = "this store is of version 1 of the disk engine, which keeps everything; `cone upgrade` makes it one of version 2";
@@ -180,13 +180,14 @@ impl DiskState {
             }
             let mut state = self.table().state.clone();
             (state.epoch, state.check, state.time) = (state.epoch + 1, 0, now_seconds());
-            change(&mut state);
-            self.write_state(&mut state)?;
-            self.write_named(log, state.reference(), &[])?;
-            end = log.tail.location();
+            if change(&mut state) {
+                self.write_state(&mut state)?;
+                self.write_named(log, state.reference(), &[])?;
+                end = Some(log.tail.location());
+            }
             Ok(())
         })?;
-        self.sync_to(end)
+        end.map_or(Ok(false), |end| self.sync_to(end).map(|()| true))
     }
 
     /// Takes the lock of the collector: one at a time, and others wait for their turn as long as for the store's lock.

@@ -35,7 +35,31 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Usage`] where the backend keeps everything ([`crate::Capabilities::retention`]); those of the backend.
     pub fn set_retention(&self, retention: &Retention) -> Result<()> {
-        self.shared.backend.set_retention(retention)
+        while !self.replace_retention(&self.retention()?, retention)? {}
+        Ok(())
+    }
+
+    /// Sets which commits the store keeps, if its rules are the expected ones until then; returns whether they were. So of two
+    /// processes that change a rule each, neither takes back what the other one did.
+    ///
+    /// ```no_run
+    /// # use bristlecone::{Native, Repo};
+    /// # let repo: Repo<Native> = unimplemented!();
+    /// loop {
+    ///     let expected = repo.retention()?;
+    ///     let mut retention = expected.clone();
+    ///     retention.set("refs/heads/*", Some("last 100".parse()?));
+    ///     if repo.replace_retention(&expected, &retention)? {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Repo::set_retention`].
+    pub fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool> {
+        self.shared.backend.replace_retention(expected, retention)
     }
 
     /// Returns what the next sweep drops by these rules, if they drop anything; `now` is in seconds since 1970.

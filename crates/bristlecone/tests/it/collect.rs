@@ -399,9 +399,10 @@ fn a_limit_ends_what_snapshots_keep_with_an_error_and_never_with_other_bytes() {
         let (own, others) = (backend.snapshot(&[oid(50)]), other.snapshot(&[oid(50)]));
         backend.append(Batch::new(), &[move_to("gone", None)], Durability::None).unwrap();
         // What is within the limit keeps what it needs.
-        let mut retention = backend.retention().unwrap();
+        let none = backend.retention().unwrap();
+        let mut retention = none.clone();
         retention.set_snapshot_limit(Some(3600));
-        backend.set_retention(&retention).unwrap();
+        assert!(backend.replace_retention(&none, &retention).unwrap());
         assert_eq!(other.retention().unwrap().snapshot_limit(), Some(3600));
         assert!(sweep(&backend, &|| ()).objects > 0);
         for snapshot in [&own, &others] {
@@ -409,8 +410,9 @@ fn a_limit_ends_what_snapshots_keep_with_an_error_and_never_with_other_bytes() {
         }
         assert!(backend.collected().unwrap().emptied_bytes > 0);
         // What is not, does not.
+        let before = retention.clone();
         retention.set_snapshot_limit(Some(0));
-        backend.set_retention(&retention).unwrap();
+        assert!(backend.replace_retention(&before, &retention).unwrap());
         // Except for a process that is still opening the store, and has said nothing yet.
         let opening = disk.open("readers/opening", OpenMode::CreateNew).unwrap();
         assert!(opening.try_lock().unwrap());

@@ -64,6 +64,23 @@ pub(crate) fn check(disk: &SimStorage, options: &DiskOptions) {
 }
 
 #[test]
+fn rules_are_replaced_only_where_they_are_the_expected_ones() {
+    let (disk, options) = (SimStorage::new(), tiny());
+    let (repo, other) = (create(&disk, &options), open(&disk, &options));
+    let rules = |text: &str| text.parse::<Retention>().unwrap();
+    let (none, one, two) = (Retention::default(), rules("last 9 refs/heads/a\n"), rules("last 9 refs/heads/b\n"));
+    assert!(repo.replace_retention(&none, &one).unwrap());
+    let end = other.backend().position().unwrap();
+    // The other one had read the rules before.
+    assert!(!other.replace_retention(&none, &two).unwrap());
+    assert_eq!((other.retention().unwrap(), other.backend().position().unwrap()), (one.clone(), end));
+    assert!(other.replace_retention(&one, &two).unwrap());
+    assert_eq!(repo.retention().unwrap(), two);
+    repo.set_retention(&none).unwrap();
+    assert_eq!(open(&disk, &options).retention().unwrap(), none);
+}
+
+#[test]
 fn the_last_commits_stay_and_the_rest_is_absent_on_purpose() {
     for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
         let disk = SimStorage::new();

@@ -27,8 +27,10 @@ mod rows;
 
 use rows::{Row, RowFormat, Rows};
 
-/// Bytes of rows that are sorted together at most.
+/// Bytes of rows that are sorted together at most, with [`ROW_BYTES`] for each.
 const PART_BYTES_MAX: usize = 64 << 20;
+/// What a row takes beside its key and value: itself, and what the allocator keeps for each of the two.
+const ROW_BYTES: usize = size_of::<Row>() + 32;
 
 /// Load entries from a file: CSV, JSON lines, or what mdb_dump writes
 #[derive(Args, Debug)]
@@ -132,7 +134,7 @@ impl<'a> NativeLoad<'a> {
         let mut next = if map.is_empty()? { self.load_sorted(map)? } else { self.rows.next(self.any)? };
         let (mut part, mut bytes) = (Vec::new(), 0);
         while let Some(row) = next {
-            bytes += row.bytes();
+            bytes += ROW_BYTES + row.bytes();
             part.push(row);
             if bytes >= PART_BYTES_MAX {
                 apply(map, &mem::take(&mut part))?;

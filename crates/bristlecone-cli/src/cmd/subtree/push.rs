@@ -57,10 +57,11 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
         Pushed::Already(split) => (split, Some(split.head), Default::default()),
         Pushed::Moved { split, from, copied } => (split, from, copied),
         Pushed::Behind(at) => {
-            let way = format!("`cone subtree pull -P {prefix} {shown} {}` first, or leave them with --force", args.to);
+            let way =
+                format!("`cone subtree pull -P {prefix} {shown} {}` first, or leave them with --force", to.name());
             return Err(Failure::negative(format!(
                 "the branch {} there is at commit {}, which {prefix} does not lead back to; {way}; nothing was changed",
-                args.to,
+                to.name(),
                 short(&at)
             )));
         }
@@ -68,15 +69,15 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let changed = from != Some(split.head);
     let commit = short(&split.head);
     match (changed, from) {
-        (false, _) => context.out.line(format_args!("the branch {} there is at commit {commit} already", args.to))?,
-        (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", args.to))?,
+        (false, _) => context.out.line(format_args!("the branch {} there is at commit {commit} already", to.name()))?,
+        (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", to.name()))?,
         (true, Some(from)) => {
             let from = short(&from);
-            context.out.made(format!("moved the branch {} there from commit {from} to {commit}", args.to))?;
+            context.out.made(format!("moved the branch {} there from commit {from} to {commit}", to.name()))?;
         }
     }
     let mut all = fields! {
-        "repository": shown, "branch": args.to, "from": from.map(|at| at.oid().to_string()), "changed": changed,
+        "repository": shown, "branch": to.name(), "from": from.map(|at| at.oid().to_string()), "changed": changed,
         "objects": copied.objects, "bytes": copied.bytes,
     };
     put_name(&mut all, "prefix", prefix.as_bytes());
