@@ -55,7 +55,19 @@ impl<F: Format> Repo<F> {
         if self.format().options() != from.format().options() || self.shared.empty != from.shared.empty {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
-        // Nothing leads to what is copied, until all of it is: the snapshot keeps it.
+        let mut copied = Copied::default();
+        loop {
+            // What went that was copied, or that was there, is copied once more: each time another sweep has begun.
+            match self.copy_once(from, &heads, &mut copied) {
+                Err(Error::Gone { .. }) => {}
+                done => return done.map(|()| copied),
+            }
+        }
+    }
+
+    fn copy_once(&self, from: &Self, heads: &[ObjRef], copied: &mut Copied) -> Result<()> {
+        // Nothing leads to what is copied, until all of it is: the snapshot keeps it from sweeps of this process, and each batch
+        // names what it hangs together with for those of others.
         let (store, source) = (self.now(), from.now());
         let sink = store.sink();
         let mut copy = Copy {
@@ -74,11 +86,11 @@ impl<F: Format> Repo<F> {
             absent: from.shared.backend.absent()?,
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
-            copied: Copied::default(),
+            copied,
         };
-        let done = copy.run(&heads);
+        let done = copy.run(heads);
         self.shared.keep_checked(copy.checked);
-        done.map(|()| copy.copied)
+        done
     }
 }
 
@@ -106,7 +118,7 @@ struct Copy<'c, F: Format> {
     passed: AbsentCommits,
     // Between objects that are there or are being copied.
     checked: Checked,
-    copied: Copied,
+    copied: &'c mut Copied,
 }
 
 /// Which commits are shallow here.
@@ -192,15 +204,28 @@ impl CopyPass {
 impl<F: Format> Copy<'_, F> {
     fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
         let history = self.find(CopyPass::History, heads.iter().map(|at| (None, *at)).collect())?;
-        // Before a commit is there that names what is absent: the process may be stopped at any point.
-        self.to.shared.backend.note_absent(&self.passed)?;
+        self.note_passed()?;
         self.trees(history.roots.clone())?;
         for commits in history.children_first().chunks(AHEAD_OBJECTS_MAX) {
             let roots = commits.iter().flat_map(|&index| &history.inner[index].roots);
             self.trees(roots.copied().collect())?;
+            self.note_passed()?;
             self.put_inner(&history, commits)?;
         }
-        self.append()
+        self.append()?;
+        self.note_passed()
+    }
+
+    /// Notes what copied commits name and retention has cut: before such a commit is there, since the process may be stopped at any
+    /// point, and again where a sweep has dropped notes that nothing named yet.
+    fn note_passed(&self) -> Result<()> {
+        let backend = &self.to.shared.backend;
+        if self.passed.is_empty() {
+            return Ok(());
+        }
+        let there = backend.absent()?;
+        let noted = self.passed.keys().all(|oid| there.contains_key(oid));
+        if noted { Ok(()) } else { backend.note_absent(&self.passed) }
     }
 
     /// Copies directories and values with all that is below them.
@@ -250,7 +275,7 @@ impl<F: Format> Copy<'_, F> {
     ) -> Result<()> {
         let children = self.children(&at.oid, object)?;
         if children.is_empty() {
-            return self.put(&at.oid, object, None);
+            return self.put(&at.oid, object, None, None);
         }
         let (roots, beyond) = (Vec::new(), Vec::new());
         let mut inner = InnerObject { kind: object.kind(), at, children: Vec::new(), roots, beyond };
@@ -412,7 +437,7 @@ impl<F: Format> Copy<'_, F> {
                 let object = object.ok_or(Error::Missing { kind: inner.kind, oid: inner.at.oid })?;
                 check_kind(inner.kind, &object, inner.at.oid)?;
                 let generation = self.generation(inner)?;
-                self.put(&inner.at.oid, &object, generation)?;
+                self.put(&inner.at.oid, &object, Some(inner), generation)?;
             }
             rest = unread;
         }
@@ -443,10 +468,34 @@ impl<F: Format> Copy<'_, F> {
         Ok(Some(above + 1))
     }
 
-    fn put(&mut self, oid: &Oid, object: &Object<'_>, generation: Option<u64>) -> Result<()> {
-        let known = |(_, child): &(Kind, Oid)| self.sink.known(child).unwrap_or(Location::NONE);
+    /// Adds an object to the batch; `inner` says what of that which it names stands here.
+    fn put(
+        &mut self,
+        oid: &Oid,
+        object: &Object<'_>,
+        inner: Option<&InnerObject>,
+        generation: Option<u64>,
+    ) -> Result<()> {
         let named = self.named(oid, object)?;
+        let beyond = inner.map_or(&[][..], |inner| &inner.beyond);
+        let known = |(_, child): &(Kind, Oid)| match self.sink.known(child) {
+            Some(at) => at,
+            None => {
+                // It is in an earlier batch, or was there before; another process may have dropped it since.
+                if !beyond.contains(child) {
+                    self.sink.builds_on(child);
+                }
+                Location::NONE
+            }
+        };
         let children: Vec<Location> = named.iter().map(known).collect();
+        if !beyond.is_empty() {
+            // What history goes on with behind what is absent.
+            let behind = inner.into_iter().flat_map(|inner| &inner.children);
+            behind
+                .filter(|oid| self.sink.batch.known(oid).is_none() && !named.iter().any(|(_, one)| one == *oid))
+                .for_each(|oid| self.sink.builds_on(oid));
+        }
         let at = self.sink.put(object.kind(), *oid, object.body(), &children, generation.as_slice());
         self.check_structure(ObjRef::new(*oid, at))?;
         if object.kind() == Kind::Commit && self.shallow.contains(oid) && self.lacks_parent(&named)? {

@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
-    Backend, Durability, Expected, Format, Native, ObjRef, Oid, RefMove, RefTarget, Repo, core::git::Git,
+    Backend, Durability, Error, Expected, Format, Native, ObjRef, Oid, RefMove, RefTarget, Repo, core::git::Git,
     storage::Storage,
 };
 
@@ -29,7 +29,7 @@ use crate::{
         presence::PresenceIndex,
         report::{Counts, LeftOut, MovedRef, Status},
         repository::Repository,
-        staging::Staging,
+        staging::{Staging, child_ids},
         store::SHALLOW,
         store::{StoreFormat, shallow},
         table::Scratch,
@@ -157,25 +157,32 @@ fn into_git(
     let scratch = Scratch::new(options.scratch.clone());
     let deeper = deepened(from, &**backend)?;
     let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
-    let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?, &scratch);
-    let mut target = IntoGit::new(git, backend.clone());
-    let width = git.algorithm().oid_bytes();
-    let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
-    let ends = Ends::of_shallow(&from.shallow);
-    let walker = |sender, meters| TreeWalk::new(&*from.odb, git.algorithm(), &existing, others, sender, meters, skip);
-    let job = TransferJob {
-        objects: &*from.odb,
-        algorithm: git.algorithm(),
-        tips: &tips,
-        ends: &ends,
-        existing: &existing,
-        commits: Ids::new(width, &scratch),
-        walker,
-        scratch: &scratch,
-        skip: options.skip_missing,
-        verify: true,
+    let (width, ends) = (git.algorithm().oid_bytes(), Ends::of_shallow(&from.shallow));
+    let outcome = loop {
+        let sweeps = backend.sweeps();
+        let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?, &scratch);
+        let mut target = IntoGit::new(git, backend.clone(), sweeps);
+        let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
+        let walker =
+            |sender, meters| TreeWalk::new(&*from.odb, git.algorithm(), &existing, others, sender, meters, skip);
+        let job = TransferJob {
+            objects: &*from.odb,
+            algorithm: git.algorithm(),
+            tips: &tips,
+            ends: &ends,
+            existing: &existing,
+            commits: Ids::new(width, &scratch),
+            walker,
+            scratch: &scratch,
+            skip: options.skip_missing,
+            verify: true,
+        };
+        match pipeline::run(job, &meters, &mut target, progress) {
+            // A sweep has dropped what was there: what is there now is looked up again.
+            Err(TransferError::Store(Error::Gone { .. })) => {}
+            done => break done?,
+        }
     };
-    let outcome = pipeline::run(job, &meters, &mut target, progress)?;
     finish(from, repo, wanted, outcome, &deeper, options)
 }
 
@@ -196,9 +203,10 @@ fn into_native(
         known = Known::nothing(&native, algorithm, &scratch);
     }
     let outcome = loop {
+        let sweeps = backend.sweeps();
         let (commits, others, bounds, map) = known.split(&native, algorithm);
         let existing = NativeExisting::new(&native, &**backend, bounds.clone());
-        let staging = Staging::new(backend.clone(), presence(backend, &scratch)?);
+        let staging = Staging::new(backend.clone(), presence(backend, &scratch)?, sweeps, child_ids(native));
         let mut target = IntoNative::new(native, algorithm, staging, bounds, map, &scratch)?;
         let (meters, skip) = (Meters::default(), options.skip_missing);
         let walker = |sender, meters| TreeWalk::new(&*from.odb, algorithm, &existing, others, sender, meters, skip);
@@ -217,6 +225,8 @@ fn into_native(
         match pipeline::run(job, &meters, &mut target, progress) {
             // The derived files are of another time, or of another store.
             Err(_) if existing.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
+            // A sweep has dropped what was there: what is there now is looked up again.
+            Err(TransferError::Store(Error::Gone { .. })) => known = Known::nothing(&native, algorithm, &scratch),
             done => break done?,
         }
     };

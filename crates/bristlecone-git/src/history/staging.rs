@@ -7,8 +7,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bristlecone::{
-    Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink, Snapshot,
-    core::{Record, Source},
+    Backend, Batch, BatchRecord, Bytes, Durability, Error, Format, Kind, Location, ObjRef, Object, Oid, Result, Sink,
+    Snapshot,
+    core::{FormatError, Record, Source},
 };
 
 use crate::history::presence::PresenceIndex;
@@ -17,6 +18,15 @@ use crate::history::presence::PresenceIndex;
 const BATCH_BYTES: usize = 8 << 20;
 /// The bit that marks an offset in a batch, whose number follows.
 const IN_BATCH: u64 = 1 << 63;
+
+/// Calls its last argument with the id of every child of an object, in the order of its locations.
+pub(crate) type ChildIds =
+    Box<dyn Fn(Kind, &[u8], &mut dyn FnMut(Oid)) -> std::result::Result<(), FormatError> + Send + Sync>;
+
+/// Returns how a format names the children of objects.
+pub(crate) fn child_ids<F: Format>(format: F) -> ChildIds {
+    Box::new(move |kind, body, each| format.child_ids(kind, body, each))
+}
 
 /// What was put and not appended yet, over a backend.
 pub(crate) struct Staging {
@@ -30,6 +40,10 @@ pub(crate) struct Staging {
     bases: Vec<Location>,
     /// Searched for each object before it is put, where the store may have some already.
     presence: Option<PresenceIndex>,
+    // How many sweeps had begun before anything was looked up.
+    sweeps: u64,
+    // `None` where no sweep drops anything.
+    child_ids: Option<ChildIds>,
 }
 
 /// Where an object is: a location, or an offset in one of the staged batches, whose location is known later.
@@ -58,9 +72,23 @@ impl StagedLocations {
 }
 
 impl Staging {
-    pub(crate) fn new(backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
-        let snapshot = backend.snapshot(&[]);
-        Self { backend, snapshot, batch: Mutex::default(), buffer: Mutex::default(), bases: Vec::new(), presence }
+    /// Returns what puts objects into a backend. `sweeps`: how many had begun before anything was looked up in it.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        presence: Option<PresenceIndex>,
+        sweeps: u64,
+        child_ids: ChildIds,
+    ) -> Self {
+        let child_ids = Some(child_ids).filter(|_| backend.capabilities().sweep);
+        let batch = Mutex::new(Batch::since(sweeps));
+        Self { batch, presence, sweeps, child_ids, ..Self::reading(backend) }
+    }
+
+    /// Returns what reads from a backend, and puts objects nowhere.
+    pub(crate) fn reading(backend: Arc<dyn Backend>) -> Self {
+        let (snapshot, sweeps) = (backend.snapshot(&[]), backend.sweeps());
+        let (batch, buffer, bases) = (Mutex::default(), Mutex::default(), Vec::new());
+        Self { backend, snapshot, batch, buffer, bases, presence: None, sweeps, child_ids: None }
     }
 
     /// Returns what to remember of a location that the sink gave.
@@ -101,15 +129,40 @@ impl Staging {
         Ok(())
     }
 
-    /// Appends the batch.
+    /// Appends the batch. [`Error::Gone`] if a sweep has dropped what it hangs together with.
     pub(crate) fn append(&mut self) -> Result<()> {
-        let batch = std::mem::take(self.own_batch());
+        let next = Batch::since(self.sweeps);
+        let mut batch = std::mem::replace(self.own_batch(), next);
         if batch.is_empty() {
             return Ok(());
         }
+        self.built_on(&batch)?.into_iter().for_each(|oid| batch.leave_out(oid));
         let base = self.backend.append(batch, &[], Durability::None)?;
         self.bases.push(base);
         Ok(())
+    }
+
+    /// Returns what objects of a batch name that are not in it: they were there, or in a batch before, and a sweep of another
+    /// process may drop both.
+    fn built_on(&self, batch: &Batch) -> Result<Vec<Oid>> {
+        let mut found = Vec::new();
+        let Some(child_ids) = &self.child_ids else { return Ok(found) };
+        for BatchRecord { record, bytes, offset } in batch.records() {
+            let object = Object::from_record(&record, bytes.into(), Location::pending(offset.into()));
+            let mut index = 0;
+            let mut each = |child: Oid| {
+                // A parent that was never fetched has no place.
+                let is_there = object.kind() != Kind::Commit || object.child(index).is_some();
+                index += 1;
+                if is_there && batch.known(&child).is_none() {
+                    found.push(child);
+                }
+            };
+            child_ids(object.kind(), object.body(), &mut each)?;
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 
     /// Appends the batch and makes everything durable.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, MemoryBackend, Native,
+    Backend, Batch, DiskOptions, Durability, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove, RefTarget,
+    Repo, SweepLimits,
     core::git::{Algorithm, Git},
+    disk::DiskBackend,
+    engine::FormatTag,
 };
 use bristlecone_git::history::{ImportOptions, ImportReport, Repository, StoreFormat, TransferError, import};
 use bristlecone_needs::needs;
-use bristlecone_testkit::git::Git as RealGit;
+use bristlecone_testkit::{generate::Rng, git::Git as RealGit, hooked::Hooked, sim::SimStorage};
 
 const FORMATS: [StoreFormat; 2] = [StoreFormat::Git(Git::new(Algorithm::Sha1)), StoreFormat::Native(Native::new())];
 
@@ -61,4 +64,57 @@ fn a_commit_that_leads_to_itself_is_told_as_damaged() {
             assert_eq!(report.counts.commits, 1, "{first} alone");
         }
     }
+}
+
+/// Imports a history of which the store has a part that no ref leads to, while another process collects before each of the first
+/// appends, without a grace; returns whether everything that refs lead to is there.
+fn imported_beside_collections<F: Format + Copy>(git: &RealGit, store: StoreFormat, format: F) {
+    let (disk, tag) =
+        (SimStorage::new(), FormatTag { name: F::NAME.to_owned(), version: F::VERSION, options: format.options() });
+    let options = DiskOptions::default().background(false).collect(false);
+    let backend: Arc<dyn Backend> =
+        Arc::new(DiskBackend::create(Arc::new(disk.clone()), tag, options.clone()).unwrap());
+    let from = Repository::open(git.dir()).unwrap();
+    let only = |name: &str| ImportOptions::default().refs(vec![name.to_owned()]);
+    import(&from, store, &backend, &only("first"), &mut |_| {}).unwrap();
+    let gone = RefMove { name: "refs/heads/first".to_owned(), expected: Expected::Any, to: None };
+    backend.append(Batch::new(), &[gone], Durability::None).unwrap();
+    let sweeps = move |appends| {
+        if appends < 4 {
+            let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+            Repo::with_backend(format, Arc::new(other)).sweep(&[], &SweepLimits::default()).unwrap();
+        }
+    };
+    let hooked: Arc<dyn Backend> = Arc::new(Hooked::new(backend.clone(), sweeps));
+    import(&from, store, &hooked, &only("main"), &mut |_| {}).unwrap();
+    let Some(RefTarget::Object(head)) = backend.get_ref("refs/heads/main").unwrap() else { panic!("no branch") };
+    let (mut open, mut met) = (vec![(Kind::Commit, head.oid)], std::collections::HashSet::<Oid>::new());
+    while let Some((kind, oid)) = open.pop() {
+        if met.insert(oid) {
+            let object = backend.read(&oid.into()).unwrap();
+            let object = object.unwrap_or_else(|| panic!("{}: {kind:?} {oid} is missing", F::NAME));
+            format.children(object.kind(), object.body(), &mut |kind, oid| open.push((kind, oid))).unwrap();
+        }
+    }
+    assert!(met.len() > 40, "{}", met.len());
+}
+
+#[needs(git)]
+#[test]
+fn what_is_imported_is_whole_whatever_another_process_collects_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = RealGit::init(dir.path(), &[]);
+    git.run(&["config", "core.compression", "0"]);
+    let mut rng = Rng::stream(5, 5);
+    for number in 0..10 {
+        git.write(&format!("first/{number}"), rng.bytes(1000));
+    }
+    git.commit_all("first");
+    git.run(&["branch", "first"]);
+    for number in 0..36 {
+        git.write(&format!("then/{number}"), rng.bytes(512 << 10));
+    }
+    git.commit_all("then");
+    imported_beside_collections(&git, StoreFormat::Git(Git::new(Algorithm::Sha1)), Git::new(Algorithm::Sha1));
+    imported_beside_collections(&git, StoreFormat::Native(Native::new()), Native::new());
 }

@@ -63,6 +63,10 @@ impl<F: Format> Repo<F> {
     pub fn write_tag(&self, tag: &Tag, durability: Durability) -> Result<TagId> {
         let store = self.now();
         let mut sink = store.sink();
+        if store.snapshot.read(&tag.target)?.is_some() {
+            // If a sweep drops it meanwhile, the tag is refused.
+            sink.leave_out(&tag.target.oid);
+        }
         let at = self.shared.format.put_tag(&mut sink, tag)?;
         let base = self.shared.backend.append(sink.take(), &[], durability)?;
         Ok(resolve(at, base).into())

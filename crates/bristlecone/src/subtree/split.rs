@@ -187,9 +187,12 @@ impl<F: Format> SplitWork<'_, F> {
         for parent in parents {
             generation = generation.max(self.line(&parent.at.oid())?.generation + 1);
         }
-        let places = parents.iter().map(|parent| {
-            let known = self.sink.known(&parent.at.oid());
-            known.map_or(parent.at, |place| ObjRef::new(parent.at.oid(), place).into())
+        let places = parents.iter().map(|parent| match self.sink.known(&parent.at.oid()) {
+            Some(place) => ObjRef::new(parent.at.oid(), place).into(),
+            None => {
+                self.sink.builds_on(&parent.at.oid());
+                parent.at
+            }
         });
         let commit = rewritten(&repo.read_commit(node.at)?, dir.into(), places.collect());
         if let Some(dir) = repo.shared.unless_empty(dir) {
@@ -199,8 +202,8 @@ impl<F: Format> SplitWork<'_, F> {
         let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid()).collect();
         self.known.insert(oid, AncestryLine { generation, parents });
-        let place = match repo.shared.backend.read(&oid.into())? {
-            Some(object) => object.location(),
+        let place = match self.kept(&oid)? {
+            Some(place) => place,
             None => {
                 repo.shared.format.put_copied_commit(&mut self.sink, &commit, number)?;
                 self.written += 1;
@@ -212,6 +215,17 @@ impl<F: Format> SplitWork<'_, F> {
             }
         };
         Ok(SplitCommit { at: repo.shared.commit_id(ObjRef::new(oid, place)), root: dir.oid })
+    }
+
+    /// Returns where a commit is that is there already, which stays.
+    fn kept(&self, oid: &Oid) -> Result<Option<Location>> {
+        let backend = &self.subtree.repo.shared.backend;
+        if backend.read(&(*oid).into())?.is_none() {
+            return Ok(None);
+        }
+        // Kept first and then looked up again: what is there now stays.
+        self.sink.leave_out(oid);
+        Ok(backend.read(&(*oid).into())?.map(|object| object.location()))
     }
 
     fn append(&mut self) -> Result<()> {

@@ -1,7 +1,11 @@
 //! Trees, values and loaders that are held while other processes collect: what is committed of them is whole.
 
-use bristlecone::{CommitId, EntryKind, Error, Repo, SweepLimits, Tree, Value, merge};
-use bristlecone_testkit::sim::SimStorage;
+use std::sync::Arc;
+
+use bristlecone::{
+    CommitId, Durability, EntryKind, Error, Expected, Native, RefMove, Repo, SweepLimits, Tree, Value, merge,
+};
+use bristlecone_testkit::{hooked::Hooked, sim::SimStorage};
 
 use crate::{
     engine::tiny,
@@ -433,4 +437,49 @@ fn a_loader_goes_on_with_the_same_entry_after_an_append_that_failed() {
     map.commit(&shared.repo.branch("side").unwrap(), &info(1000)).unwrap();
     drop(map);
     has_loaded(&shared.reopened().1);
+}
+
+/// A store whose appends by `repo` are each preceded by a collection of another process, which has no grace; it has values that
+/// no ref leads to.
+fn collected_before_each_append() -> Repo {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    let mut values = repo.tree();
+    (0..LARGE).for_each(|number| values.set(held_path(number), large(number)).unwrap());
+    values.write().unwrap();
+    drop(values);
+    let hooked = Hooked::new(repo.backend().clone(), move |appends| {
+        if (1..6).contains(&appends) {
+            open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap();
+        }
+    });
+    Repo::with_backend(Native::new(), Arc::new(hooked))
+}
+
+/// So many values of 8 KiB take several batches.
+const LARGE: usize = 1200;
+
+fn large(number: usize) -> Vec<u8> {
+    number.to_le_bytes().repeat(1024)
+}
+
+fn has_all(tree: &Tree) {
+    for number in 0..LARGE {
+        assert_eq!(tree.get(&*held_path(number)).unwrap().as_deref(), Some(&large(number)[..]), "{number}");
+    }
+}
+
+#[test]
+fn what_is_copied_is_whole_whatever_another_process_collects_meanwhile() {
+    let (from, to) = (Repo::memory(), collected_before_each_append());
+    let mut tree = from.tree();
+    (0..LARGE).for_each(|number| tree.set(held_path(number), large(number)).unwrap());
+    let first = from.commit_tree(&mut tree, &[], &info(1)).unwrap();
+    tree.set("last", "1").unwrap();
+    let head = from.commit_tree(&mut tree, &[first], &info(2)).unwrap();
+    to.copy_objects(&from, &[head]).unwrap();
+    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
+    to.move_refs(&[wanted], Durability::None).unwrap();
+    has_all(&to.branch("main").unwrap().tree().unwrap());
+    has_all(&to.checkout(first).unwrap());
 }

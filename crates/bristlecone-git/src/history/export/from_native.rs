@@ -56,7 +56,7 @@ pub(crate) fn run(
     let walker = |sender, meters| NativeWalk {
         native: job.native,
         git: Git::new(job.algorithm),
-        source: Staging::new(backend, None),
+        source: Staging::reading(backend),
         existing: job.existing,
         exported: &exported,
         natives: Ids::new(width, job.scratch),

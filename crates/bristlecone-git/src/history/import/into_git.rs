@@ -16,7 +16,7 @@ use crate::history::{
         channel::Named,
         contract::{HistoryWriter, IncomingCommit, IncomingTree, Validity},
     },
-    staging::{StagedLocation, StagedLocations, Staging},
+    staging::{StagedLocation, StagedLocations, Staging, child_ids},
 };
 
 /// The longest value of a store.
@@ -34,12 +34,13 @@ pub(crate) struct IntoGit {
 }
 
 impl IntoGit {
-    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>) -> Self {
+    /// `sweeps`: how many had begun before anything was looked up in the store.
+    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, sweeps: u64) -> Self {
         let repo = Repo::with_backend(git, backend.clone());
         Self {
             git,
             repo,
-            staging: Staging::new(backend, None),
+            staging: Staging::new(backend, None, sweeps, child_ids(git)),
             objects: StagedLocations::default(),
             commits: StagedLocations::default(),
             generations: Vec::new(),

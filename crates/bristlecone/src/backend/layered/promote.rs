@@ -66,6 +66,11 @@ impl Layered {
             }
         }
         let copied = copying.finish()?;
+        // A sweep drops notes that nothing names yet.
+        let there = self.upper.absent()?;
+        if !absent.keys().all(|oid| there.contains_key(oid)) {
+            self.upper.note_absent(&absent)?;
+        }
         self.take_notes(&seen)?;
         self.take_refs(refs)?;
         self.flush()?;
