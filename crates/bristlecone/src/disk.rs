@@ -312,6 +312,7 @@ impl DiskBackend {
             tables: generations::Generations::new(),
             reader: OnceLock::new(),
             named_at: AtomicU64::new(0),
+            tables_behind: AtomicBool::new(false),
             emptied: AtomicBool::new(false),
             due_at: AtomicU64::new(u64::MAX),
             overdue_at: AtomicU64::new(u64::MAX),
@@ -540,13 +541,30 @@ fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &Dis
     storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))
 }
 
+impl DiskBackend {
+    /// Whether reading failed since a collection went on meanwhile: by a later table it may find what it looks for elsewhere.
+    fn goes_on<T>(&self, done: &Result<T, Error>, table: &Arc<SegmentTable>) -> Result<bool, Error> {
+        if !matches!(done, Err(Error::Expired { .. })) {
+            return Ok(false);
+        }
+        self.shared.refresh()?;
+        Ok(!Arc::ptr_eq(table, &self.shared.table()))
+    }
+}
+
 impl Drop for DiskBackend {
     fn drop(&mut self) {
         // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();
         self.shared.tidy();
-        self.shared.end_reading();
+    }
+}
+
+impl Drop for DiskState {
+    fn drop(&mut self) {
+        // Snapshots may outlive the backend, and read as long.
+        self.end_reading();
     }
 }
 
@@ -633,10 +651,15 @@ impl Backend for DiskBackend {
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
-        // What another process has dropped is dropped here, too.
-        self.shared.refresh()?;
-        let table = self.shared.table();
-        Ok(self.shared.view(&table).read(at)?.map(Object::into_static))
+        loop {
+            // What another process has dropped is dropped here, too.
+            self.shared.refresh()?;
+            let table = self.shared.table();
+            let read = self.shared.view(&table).read(at);
+            if !self.goes_on(&read, &table)? {
+                return Ok(read?.map(Object::into_static));
+            }
+        }
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
@@ -800,13 +823,13 @@ impl Backend for DiskBackend {
         prefix: &OidPrefix,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.shared.refresh()?;
         loop {
+            self.shared.refresh()?;
             let table = self.shared.table();
-            match self.shared.view(&table).each_with_prefix(prefix, each) {
-                // Another process has collected meanwhile. What was found is given again.
-                Err(Error::Expired { .. }) if !Arc::ptr_eq(&table, &self.shared.table()) => {}
-                done => return done,
+            let done = self.shared.view(&table).each_with_prefix(prefix, each);
+            // What was found is given again.
+            if !self.goes_on(&done, &table)? {
+                return done;
             }
         }
     }

@@ -94,6 +94,8 @@ impl DiskState {
     /// Notes, before it is so, that batches bring back what retention has cut: what stands above it may have smaller generation
     /// numbers.
     pub(super) fn note_returned<'b>(&self, batches: impl IntoIterator<Item = &'b Batch>) -> Result<(), Error> {
+        // Another process may have noted since what is absent.
+        self.refresh()?;
         let returns = self.tables.with_current(|table| {
             let absent = &table.state.absent;
             !absent.is_empty()

@@ -197,6 +197,8 @@ pub(super) struct DiskState {
     pub(super) reader: OnceLock<ReaderNote>,
     /// Where the frame ends that named the state.
     pub(super) named_at: AtomicU64,
+    /// Whether the last head named tables of refs that were not there.
+    pub(super) tables_behind: AtomicBool,
     /// Whether there may be files that a collection emptied.
     pub(super) emptied: AtomicBool,
     /// Where the log ends when the next collection is due.
@@ -345,10 +347,7 @@ impl DiskState {
 
     /// Whether there may be something behind the known end.
     fn has_news(&self) -> Result<bool, Error> {
-        if self.published.is_sealed() {
-            return Ok(true);
-        }
-        let end = self.published.end();
+        let Some(end) = self.published.open_end() else { return Ok(true) };
         let (number, offset) = ((end >> 32) as u32, end & 0xffff_ffff);
         let shown = |segment: &Arc<Segment>| self.shows_bytes(segment, offset);
         if let Some(shown) = self.tables.with_current(|table| table.get(number).map(shown)) {
@@ -484,7 +483,7 @@ impl DiskState {
             return corrupt("the segment does not go on from the one before");
         }
         let refs = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
-        let tabled = refs.and_then(|(_, refs)| self.follow_tables(refs));
+        let tabled = refs.map(|(_, refs)| self.follow_tables(refs)).transpose()?.flatten();
         let name = segment.name.clone();
         table.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         log.tail = Tail::start(&head);

@@ -6,17 +6,19 @@
 
 use crate::sync::{
     PoisonError, RwLock, RwLockReadGuard,
-    atomic::{AtomicBool, AtomicU64, Ordering::*},
+    atomic::{AtomicU64, Ordering::*},
 };
 
 /// The refs `R`, and where the log ends.
 #[derive(Debug, Default)]
 pub(super) struct Published<R> {
     refs: RwLock<R>,
-    // The location of the end, and whether the segment there is sealed.
+    // The location of the end, and in the highest bit, which no location has, whether the segment there is sealed: in one word, so
+    // that nobody takes the end of one segment for that of another.
     end: AtomicU64,
-    sealed: AtomicBool,
 }
+
+const SEALED: u64 = 1 << 63;
 
 impl<R> Published<R> {
     /// Lets readers see the moves of refs that `apply` makes, and the end of the log that covers what they lead to.
@@ -30,8 +32,8 @@ impl<R> Published<R> {
 
     /// Lets readers see a new end of the log, where no ref moved.
     pub(super) fn advance(&self, end: u64, sealed: bool) {
-        self.sealed.store(sealed, Release);
-        self.end.store(end, Release);
+        debug_assert_eq!(end & SEALED, 0);
+        self.end.store(if sealed { end | SEALED } else { end }, Release);
     }
 
     /// Returns the refs.
@@ -42,11 +44,12 @@ impl<R> Published<R> {
     /// Returns the location of the log's end.
     #[inline]
     pub(super) fn end(&self) -> u64 {
-        self.end.load(Acquire)
+        self.end.load(Acquire) & !SEALED
     }
 
-    /// Returns whether the segment in which the log ends is sealed.
-    pub(super) fn is_sealed(&self) -> bool {
-        self.sealed.load(Acquire)
+    /// Returns the location of the log's end, unless the segment there is sealed.
+    pub(super) fn open_end(&self) -> Option<u64> {
+        let end = self.end.load(Acquire);
+        (end & SEALED == 0).then_some(end)
     }
 }

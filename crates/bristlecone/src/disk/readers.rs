@@ -189,8 +189,13 @@ impl DiskState {
         };
         for name in names {
             let path = format!("{READERS}/{name}");
-            let file = match self.storage.open(&path, OpenMode::Write) {
+            let file = match self.storage.open(&path, OpenMode::Read) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Another user's, who may read by any state.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    each(0, None);
+                    continue;
+                }
                 file => file?,
             };
             if file.try_lock()? {

@@ -23,7 +23,11 @@ use super::{
     segment::{Segment, SegmentHead},
     walk::find_frame,
 };
-use crate::{Error, storage::OpenMode, sync::atomic::Ordering::*};
+use crate::{
+    Error,
+    storage::{OpenMode, write_all_at},
+    sync::atomic::Ordering::*,
+};
 
 /// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -226,11 +230,14 @@ impl DiskState {
     /// makes the next sync write them, whichever process calls it. Whole frames are never changed, so it takes
     /// no lock.
     pub(super) fn write_again(&self, segment: &Segment, from: u64, to: u64) -> Result<(), Error> {
+        let failed = |error| self.io(&segment.name, error);
+        // Another thread may close it meanwhile, once all of it is durable.
+        let file = segment.writable().map_err(failed)?;
         let (mut at, mut buffer) = (from, Vec::new());
         while at < to {
             buffer.resize(CHUNK_BYTES.min(to - at) as usize, 0);
-            segment.read_exact_at(&mut buffer, at).map_err(|error| self.io(&segment.name, error))?;
-            segment.write_all_at(&buffer, at).map_err(|error| self.io(&segment.name, error))?;
+            segment.read_exact_at(&mut buffer, at).map_err(failed)?;
+            write_all_at(&*file, &buffer, at).map_err(failed)?;
             at += buffer.len() as u64;
         }
         Ok(())

@@ -240,9 +240,15 @@ impl DiskState {
     }
 
     /// Goes on by the tables of a head, which another process has made, and lets go of what moved before.
-    pub(super) fn follow_tables(&self, head: HeadRefs) -> Option<Refs> {
+    ///
+    /// # Errors
+    /// Those of reading the tables.
+    pub(super) fn follow_tables(&self, head: HeadRefs) -> Result<Option<Refs>, Error> {
         let is_known = self.published.refs().tables.names().eq(head.tables.iter().copied());
-        // A table may be gone, if the log is already further on. What this process has is as good.
-        if is_known { None } else { self.refs_of(head).ok() }
+        let followed = if is_known { Ok(None) } else { self.refs_of(head).map(Some) };
+        // A table may be gone, if the log is already further on. What this process has is as good, but for a head of its own.
+        let behind = matches!(followed, Err(Error::Corrupt { .. }));
+        self.tables_behind.store(behind, Relaxed);
+        if behind { Ok(None) } else { followed }
     }
 }

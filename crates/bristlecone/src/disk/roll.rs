@@ -53,6 +53,10 @@ impl DiskState {
     ) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
+        if self.tables_behind.load(Relaxed) {
+            let reason = "its head names tables of refs that are not there; put the store back from a backup";
+            return Err(self.corrupt(&old.name, 0, reason));
+        }
         let tabled = if version < 2 { None } else { self.tabled_refs(number)? };
         // A table of refs is synced for the segment that names it, so that little is left to win.
         let ahead = ahead && tabled.is_none();

@@ -175,13 +175,15 @@ impl Segment {
         write_all_at(&*self.file()?, bytes, offset)
     }
 
+    /// Returns the file, open for writing also where it was closed since.
+    pub(super) fn writable(&self) -> io::Result<Arc<dyn StorageFile>> {
+        let handle = lock(&self.handle).clone();
+        handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Write), Ok)
+    }
+
     /// Makes the file's bytes durable.
     pub(super) fn sync_data(&self) -> io::Result<()> {
-        let handle = lock(&self.handle).clone();
-        match handle {
-            Some(file) => file.sync_data(),
-            None => self.storage.open(&self.name, OpenMode::Write)?.sync_data(),
-        }
+        self.writable()?.sync_data()
     }
 
     /// Returns the whole file's bytes, where it is mapped.

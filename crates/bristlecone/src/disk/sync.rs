@@ -100,6 +100,9 @@ impl DiskState {
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
         let _one = self.sync.one();
         self.poison.check()?;
+        if self.sync.durable_end() >> 32 > u64::from(segment.number) {
+            return Ok(());
+        }
         let followed = self.sync.is_followed(segment.number);
         if followed {
             self.write_undurable(segment)?;

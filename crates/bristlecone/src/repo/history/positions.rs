@@ -88,8 +88,12 @@ impl StoredGraph {
         shallow.iter().for_each(|oid| check.update(oid.padded()));
         check.update(b"/");
         let returned = self.returned(store, &absent)?;
-        let cut = absent.keys().filter(|oid| !returned.contains(oid));
-        cut.for_each(|oid| check.update(oid.padded()));
+        // With what history goes on behind it, which may be cut later.
+        for (oid, row) in absent.iter().filter(|(oid, _)| !returned.contains(oid)) {
+            check.update(oid.padded());
+            check.update(row.next.as_ref().map_or(&[][..], |next| next.padded()));
+            check.update(b"/");
+        }
         Ok(check.digest() | 1)
     }
 
