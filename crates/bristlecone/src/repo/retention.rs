@@ -87,9 +87,10 @@ impl<F: Format> Repo<F> {
             heads.iter().filter(|(_, keep)| *keep == Keep::All).map(|(head, _)| *head).collect();
         let mut whole = OidSet::default();
         while let Some(at) = open.pop() {
-            if whole.insert(at.oid)
+            if !whole.contains(&at.oid)
                 && let Some(commit) = commits.read(&at)?
             {
+                whole.insert(at.oid);
                 open.extend(commits.parents(&at.oid, &commit));
             }
         }
