@@ -272,6 +272,22 @@ fn a_merge_with_empty_directories_does_not_depend_on_which_side_is_ours() {
 }
 
 #[test]
+fn a_merge_takes_a_directory_of_one_side_as_it_is_spelled() {
+    let repo = Repo::memory();
+    let added = || Node::Dir(odd(EntryKind::Dir), dir([("x", value(b"1"))]));
+    let base = store(&repo, &dir([("f", value(b"1"))]));
+    let ours = store(&repo, &dir([("f", value(b"2"))]));
+    let theirs = store(&repo, &dir([("d", added()), ("f", value(b"1"))]));
+    let wanted = root_of(&dir([("d", added()), ("f", value(b"2"))]));
+    for (ours, theirs) in [(&ours, &theirs), (&theirs, &ours)] {
+        let merged = merge::trees(Some(&base), ours, theirs).unwrap();
+        assert_eq!((merged.tree.root().unwrap().oid(), merged.conflicts), (wanted, Vec::new()));
+    }
+    let started = merge::trees(Some(&base), &base, &theirs).unwrap();
+    assert_eq!(started.tree.root().unwrap(), theirs.root().unwrap());
+}
+
+#[test]
 fn edits_beside_an_entry_keep_its_mode() {
     for wide in [0u32, 1, 100, 3000] {
         let repo = Repo::memory();
