@@ -10,14 +10,15 @@
 use std::sync::Arc;
 
 use bristlecone_core::{
-    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink,
 };
 
 use crate::{
-    AbsentCommits, Batch, Durability, Error, Expected, Repo, Result, SHALLOW, Snapshot,
+    AbsentCommits, Durability, Error, Expected, Repo, Result, SHALLOW, Snapshot,
     backend::{Backend, Capabilities, RefMove, RefTarget},
     oid_map::{OidMap, OidSet},
     store::{FlushSink, StoreView, check_kind},
+    waiting::Arrived,
 };
 
 /// Bytes of a batch that is appended.
@@ -485,42 +486,6 @@ impl<F: Format> Copy<'_, F> {
         }
         let (batch, notes) = (self.sink.take(), std::mem::take(&mut self.notes.next));
         self.to.shared.backend.append(batch, &notes, Durability::None).map(|_| ())
-    }
-}
-
-/// What was put so far, and what was there before.
-struct Arrived<'c> {
-    batch: &'c Batch,
-    snapshot: &'c dyn Snapshot,
-}
-
-impl Arrived<'_> {
-    /// Reads an object of whatever kind.
-    fn read_any(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        match self.put(at) {
-            Some(object) => Ok(Some(object)),
-            None => self.snapshot.read(at),
-        }
-    }
-
-    /// Returns an object that was put. A place that is not pending is one in the backend.
-    fn put(&self, at: &ObjRef) -> Option<Object<'_>> {
-        let placed = at.at.is_some() && at.at.pending_offset().is_none();
-        if placed { None } else { self.batch.read(at) }
-    }
-}
-
-impl Source for Arrived<'_> {
-    type Error = Error;
-
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
-    }
-
-    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
-        let object = self.read_any(at)?.ok_or(Error::Missing { kind, oid: at.oid })?;
-        check_kind(kind, &object, at.oid)?;
-        Ok(object)
     }
 }
 

@@ -123,9 +123,15 @@ impl<F: Format> Tree<F> {
             && let Some(prewritten) = &self.prewritten
         {
             // A shared value may be set in a tree that does not share the prewritten values of this one.
-            crate::store::flush_prewritten(&self.store, prewritten)?;
-            let location = self.store.snapshot.locate(&at.oid);
-            shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
+            match crate::store::flush_prewritten(&self.store, prewritten) {
+                Ok(()) => {
+                    let location = self.store.snapshot.locate(&at.oid);
+                    shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
+                }
+                // The tree can be edited and hashed all the same.
+                Err(Error::ReadOnly) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(NewLeaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
