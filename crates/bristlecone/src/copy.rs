@@ -53,31 +53,35 @@ impl<F: Format> Repo<F> {
     /// was copied before it stays, and nothing names it. Those of both backends.
     pub fn copy_objects<I: Into<ObjRef> + std::marker::Copy>(&self, from: &Self, heads: &[I]) -> Result<Copied> {
         let heads: Vec<ObjRef> = heads.iter().map(|&head| head.into()).collect();
-        if self.format().options() != from.format().options() || self.shared.empty != from.shared.empty {
+        if !self.shared.takes_objects_of(&from.shared) {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
+        self.copy_shown(&from.now(), &heads)
+    }
+
+    /// As [`Repo::copy_objects`], from what is shown of another store with the same format and options.
+    pub(crate) fn copy_shown(&self, source: &StoreView<F>, heads: &[ObjRef]) -> Result<Copied> {
         // Nothing leads to what is copied, until all of it is: the snapshot keeps it.
-        let (store, source) = (self.now(), from.now());
+        let store = self.now();
         let sink = store.sink();
         let mut copy = Copy {
             to: self,
-            from,
             store: &store,
-            source: &source,
+            source,
             sink,
             seen: OidSet::default(),
             reached: None,
             promised: self.shared.backend.promised_to()?.is_some(),
             numbered: self.is_numbered()?,
             generations: OidMap::default(),
-            shallow: from.shared.backend.shallow()?.into_iter().collect(),
+            shallow: source.backend.shallow()?.into_iter().collect(),
             notes: ShallowNotes::of(&*self.shared.backend)?,
-            absent: from.shared.backend.absent()?,
+            absent: source.backend.absent()?,
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
-        let done = copy.run(&heads);
+        let done = copy.run(heads);
         self.shared.keep_checked(copy.checked);
         done.map(|()| copy.copied)
     }
@@ -85,7 +89,6 @@ impl<F: Format> Repo<F> {
 
 struct Copy<'c, F: Format> {
     to: &'c Repo<F>,
-    from: &'c Repo<F>,
     // What is read of both.
     store: &'c StoreView<F>,
     source: &'c StoreView<F>,
@@ -387,7 +390,7 @@ impl<F: Format> Copy<'_, F> {
 
     /// Checks the id of an object and returns what it names.
     fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
-        if self.from.hash_object(object)? != *oid {
+        if self.source.format.object_id(self.source, object)? != *oid {
             let source = FormatError::Inconsistent { kind: object.kind(), reason: "its bytes have another id" };
             return Err(Error::BadObject { oid: *oid, source });
         }
@@ -396,7 +399,7 @@ impl<F: Format> Copy<'_, F> {
 
     fn named(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
         let mut children = Vec::new();
-        let format = self.from.format();
+        let format = &self.source.format;
         format
             .children(object.kind(), object.body(), &mut |kind, oid| children.push((kind, oid)))
             .map_err(|source| Error::BadObject { oid: *oid, source })?;

@@ -196,6 +196,11 @@ impl<F: Format> StoreBase<F> {
         *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = checked;
     }
 
+    /// Whether objects of another store are objects here as they are: it has the same format and options.
+    pub(crate) fn takes_objects_of(&self, other: &Self) -> bool {
+        self.format.options() == other.format.options() && self.empty == other.empty
+    }
+
     /// Returns the directory, unless it is the empty one: that is a directory without an object to read.
     #[inline]
     pub(crate) fn unless_empty(&self, dir: ObjRef) -> Option<ObjRef> {

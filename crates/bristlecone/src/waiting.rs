@@ -1,11 +1,12 @@
 //! Reading objects that wait in a batch, above what a snapshot shows.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
-use bristlecone_core::{Bytes, Format, Kind, Location, ObjRef, Object, Sink, Source};
+use bristlecone_core::{Bytes, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 use crate::{
     Batch, Error, Result, Snapshot,
+    backend::Position,
     store::{Prewritten, StoreView, check_kind, lock_values},
 };
 
@@ -58,4 +59,47 @@ pub(crate) fn read_waiting<F: Format>(
     let bytes = store.format.read_contents(&waiting, &ObjRef::new(at.oid, place), range)?;
     // Owned: whoever commits first takes the batch away.
     Ok(Some(bytes.into_static()))
+}
+
+/// Returns an object of a batch: a pending place may be one in another.
+fn find<'b>(batch: &'b Batch, at: &ObjRef) -> Option<Object<'b>> {
+    batch.read(at).or_else(|| batch.read(&at.oid.into()))
+}
+
+/// What a snapshot shows, with what a tree has made and not written.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    pub(crate) batch: Batch,
+    pub(crate) prewritten: Option<Prewritten>,
+    pub(crate) below: Arc<dyn Snapshot>,
+}
+
+impl Snapshot for Unwritten {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        if let Some(object) = find(&self.batch, at) {
+            return Ok(Some(object));
+        }
+        if let Some(values) = &self.prewritten
+            && let Some(object) = find(lock_values(values).batch(), at)
+        {
+            return Ok(Some(object.into_static()));
+        }
+        self.below.read(&if at.at.pending_offset().is_some() { at.oid.into() } else { *at })
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.below.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.below.position()
+    }
+
+    fn sweeps(&self) -> Option<u64> {
+        self.below.sweeps()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.below.keep(root);
+    }
 }

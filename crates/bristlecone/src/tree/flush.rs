@@ -31,6 +31,7 @@ use crate::{
     prefetched::Prefetched,
     store::{FlushSink, StoreView, flush_prewritten, lock_values},
     swept::retry_swept,
+    waiting::Unwritten,
 };
 
 mod ahead;
@@ -117,6 +118,15 @@ impl<F: Format> Tree<F> {
             flush_prewritten(&self.store, prewritten)?;
         }
         self.flush_parts(sink, self.part_bytes())
+    }
+
+    /// Returns the root with its objects as they are shown before anything of the edits is written.
+    pub(super) fn unwritten(&self) -> Result<(ObjRef, Arc<StoreView<F>>)> {
+        let mut sink = self.sink();
+        let root = self.flush_into(&mut sink)?;
+        let (batch, below) = (sink.take(), self.store.snapshot.clone());
+        let shown = Unwritten { batch, prewritten: self.prewritten.clone(), below };
+        Ok((root, self.store.with(Arc::new(shown))))
     }
 
     /// Gives all objects to `sink`, or the last part of them, where parts are written that are so large.
