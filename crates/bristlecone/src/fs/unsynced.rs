@@ -97,21 +97,22 @@ impl UnsyncedFile {
         self.marked
     }
 
-    /// Takes in what other processes did. `again`: one of them may have made everything durable.
-    pub(super) fn refresh(&mut self, again: bool) -> Result<(), Error> {
+    /// Takes in what other processes did, and returns whether they changed the file. `again`: one of them may have made
+    /// everything durable.
+    pub(super) fn refresh(&mut self, again: bool) -> Result<bool, Error> {
         let file = self.file()?;
         let len = self.files.call(UNSYNCED, || file.len())?;
-        if len == self.end && !again {
-            return Ok(());
-        }
-        if again || len < self.end || self.end == 0 {
+        let is_changed = len != self.end;
+        if again || len < self.end || is_changed && self.end == 0 {
             let bytes = self.files.read_open(UNSYNCED, &*file, BYTES_MAX)?;
             (self.now, self.marked) = (Unsynced::default(), false);
-            return self.take(&bytes);
+            self.take(&bytes)?;
+        } else if is_changed {
+            let mut more = vec![0; (len - self.end).min(BYTES_MAX) as usize];
+            self.files.call(UNSYNCED, || read_exact_at(&*file, &mut more, self.end))?;
+            self.take_lines(&more, self.end)?;
         }
-        let mut more = vec![0; (len - self.end).min(BYTES_MAX) as usize];
-        self.files.call(UNSYNCED, || read_exact_at(&*file, &mut more, self.end))?;
-        self.take_lines(&more, self.end)
+        Ok(is_changed)
     }
 
     /// Adds what will be done. Not durable, and there whatever becomes of this process.

@@ -360,6 +360,30 @@ fn a_sweep_needs_the_store_to_itself() {
 }
 
 #[test]
+fn a_sweep_drops_nothing_that_another_process_appended_since_a_snapshot_was_taken() {
+    // Made durable at once, by the end of the process, or not at all.
+    for (durability, is_closed) in [(Durability::Synced, true), (Durability::None, true), (Durability::None, false)] {
+        let (disk, graph) = (SimStorage::new(), graph(1));
+        let backend = create(&disk);
+        let mut snapshot = backend.snapshot(&[]);
+        let process = disk.process();
+        let other = open(&process).unwrap();
+        let mut batch = Batch::new();
+        graph.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
+        other.append(batch, &[], durability).unwrap();
+        if !is_closed {
+            process.stop_after(process.process_calls());
+        }
+        drop(other);
+        let swept = sweep(&*backend, std::slice::from_ref(&graph));
+        assert!(matches!(swept, Err(Error::Usage { .. })), "{swept:?}");
+        assert!(graph.iter().all(|sample| snapshot.read(&sample.oid.into()).unwrap().is_some()));
+        assert!(Arc::get_mut(&mut snapshot).unwrap().refresh(&[]));
+        assert_eq!(sweep(&*backend, std::slice::from_ref(&graph)).unwrap().objects, 4);
+    }
+}
+
+#[test]
 fn a_sweep_that_was_cut_off_leaves_no_part_of_anything() {
     let (disk, graphs) = (SimStorage::new(), [graph(1), graph(2), graph(3)]);
     let backend = create(&disk);
