@@ -236,6 +236,27 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
 }
 
 #[test]
+fn an_append_that_mends_an_object_and_is_cut_off_takes_nothing_back() {
+    let (disk, graphs) = stopped();
+    let name = |sample: &Sample| format!("objects/{}/{}", &sample.oid.to_string()[..2], &sample.oid.to_string()[2..]);
+    // One that is durable has been damaged since.
+    disk.flip(&name(&graphs[0][1]), 9, 0x10);
+    let backend = open(&disk).unwrap();
+    disk.keep_moments();
+    let began = disk.calls();
+    append(&*backend, "one", &graphs[0], Durability::None).unwrap();
+    for call in began..=disk.calls() {
+        let opened = open(&disk.moment(call).unwrap().fork()).unwrap();
+        expect_whole(&*opened, &graphs[1], "two", &format!("stopped after call {call}"));
+    }
+    // What is torn in its place is a failed sync, as of any other object.
+    drop(backend.read(&graphs[0][1].oid.into()).unwrap().unwrap());
+    let torn = disk.fork();
+    torn.flip(&name(&graphs[0][1]), 9, 0x10);
+    assert_eq!(open(&torn).unwrap().get_ref("two").unwrap(), None);
+}
+
+#[test]
 fn files_that_are_not_the_object_they_are_named_as_are_damage() {
     let (disk, _) = stopped();
     let names: Vec<String> =
