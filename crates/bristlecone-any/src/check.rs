@@ -527,7 +527,7 @@ fn check_refs(repo: &AnyRepo, refs: &BTreeMap<String, RefTarget>, report: &mut R
         let kind = named_kind(&*snapshot, name, at);
         let reason = wrong_reference(kind, at, &snapshot.read(at)).or_else(|| no_whole(repo, &*snapshot, kind, at));
         if let Some(reason) = reason {
-            let reason = format!("the ref {name}: {reason}");
+            let reason = format!("the ref {}: {reason}", bristlecone::escape(name.as_bytes()));
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
         }
     }

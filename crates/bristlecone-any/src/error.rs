@@ -124,13 +124,13 @@ pub enum Error {
 
     // Branches and who commits.
     /// What is checked out is a ref, and no branch.
-    #[error("HEAD names {name}, which is no branch")]
+    #[error("HEAD names {}, which is no branch", escape(.name.as_bytes()))]
     Head {
         /// The ref.
         name: String,
     },
     /// A name that is legal and that no branch should be given.
-    #[error("\"{name}\" cannot be the name of a branch: {why}; choose another name")]
+    #[error("\"{}\" cannot be the name of a branch: {why}; choose another name", escape(.name.as_bytes()))]
     BranchName {
         /// The name.
         name: String,

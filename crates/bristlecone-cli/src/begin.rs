@@ -7,6 +7,7 @@ use clap::Args;
 use crate::{
     failure::{Failure, Result},
     open::Opened,
+    text::show,
 };
 
 /// How a branch begins that is not there yet.
@@ -47,7 +48,7 @@ impl BeginArgs {
         }
         match head {
             Some(_) if self.create || self.orphan => {
-                let way = "leave -c or --orphan out to go on from it, or choose another name";
+                let (name, way) = (show(name), "leave -c or --orphan out to go on from it, or choose another name");
                 Err(Failure::usage(format!("there is a branch \"{name}\" already; {way}")))
             }
             Some(at) => Ok(Start::Head(at)),
@@ -56,8 +57,9 @@ impl BeginArgs {
                 Ok(Start::Nothing)
             }
             None => Err(Failure::negative(format!(
-                "there is no branch \"{name}\"; `cone branches` lists those there are, -c makes this one at HEAD, and \
-                 --orphan makes it without history"
+                "there is no branch \"{}\"; `cone branches` lists those there are, -c makes this one at HEAD, and \
+                 --orphan makes it without history",
+                show(name)
             ))),
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     failure::{Failure, Result, is_won},
     open::{Opened, short},
     output::{Fields, Output, fields, say},
+    text::show,
     who::CommitArgs,
 };
 use bristlecone_any::{Branch, FIRST_BRANCH, Prepared, Tree, short_branch};
@@ -156,7 +157,7 @@ impl<'a> Change<'a> {
 pub(crate) fn not_as_expected(error: Error) -> Failure {
     match error {
         Error::RefMoved { name, .. } => {
-            let name = short_branch(&name).to_owned();
+            let name = show(short_branch(&name));
             Failure::negative(format!("the branch {name} is not where it was expected; look with `cone branches`"))
         }
         error => error.into(),

@@ -200,10 +200,10 @@ impl From<Error> for Failure {
             Error::RefName { name } => format!(
                 "\"{}\" cannot be the name of a branch; choose one without spaces, control characters, \
                  \"..\", or any of ~ ^ : ? * [ \\, as in Git",
-                short_branch(name)
+                text::show(short_branch(name))
             ),
             Error::RefMoved { name, .. } => {
-                format!("{name} was moved by another process meanwhile; run the command again")
+                format!("{} was moved by another process meanwhile; run the command again", text::show(name))
             }
             Error::ReadOnly => "the store is open for reading only; nothing was changed".to_owned(),
             Error::Locked { file, holder, waited_ms } => format!(
@@ -238,10 +238,13 @@ impl From<Error> for Failure {
                 format!("{file}: there is no store here; make one with `cone init`, or name one with --repo DIR")
             }
             Error::NoRef { name } => format!(
-                "there is no \"{name}\"; name a branch (`cone branches`), HEAD, or at least four digits of an id (`cone log`)"
+                "there is no \"{}\"; name a branch (`cone branches`), HEAD, or at least four digits of an id (`cone log`)",
+                text::show(name)
             ),
             Error::RefClash { name, other } => format!(
-                "{name} cannot be made, because there is {other}, and one name cannot lie below another; choose another name"
+                "{} cannot be made, because there is {}, and one name cannot lie below another; choose another name",
+                text::show(name),
+                text::show(other)
             ),
             Error::TooLarge { what, bytes, bytes_max } => format!(
                 "{what} is too large: it has {}, and at most {} fit; cut it into several, or leave it out",

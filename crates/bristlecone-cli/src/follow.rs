@@ -192,7 +192,7 @@ fn file(tree: &Tree, path: &[u8]) -> bristlecone::Result<Option<Vec<u8>>> {
 }
 
 fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failure {
-    let branch = ref_name.strip_prefix("refs/heads/").unwrap_or(ref_name);
+    let branch = show(ref_name.strip_prefix("refs/heads/").unwrap_or(ref_name));
     let folder = place.worktree.as_ref().unwrap_or(&place.git_dir);
     Failure::usage(format!(
         "Git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}, or name \

@@ -273,7 +273,7 @@ impl Opened {
 
 /// Says that there is no such branch.
 pub(crate) fn no_branch(name: &str) -> Failure {
-    Failure::negative(format!("there is no branch \"{name}\"; `cone branches` lists those there are"))
+    Failure::negative(format!("there is no branch \"{}\"; `cone branches` lists those there are", show(name)))
 }
 
 /// Shows the first digits of an id, which `cone` takes back.

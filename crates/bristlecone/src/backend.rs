@@ -176,11 +176,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
         Ok(Retention::default())
     }
 
-    /// Sets which commits the store keeps, durably, if it keeps those of `expected` until then; returns whether it does.
+    /// Sets which commits the store keeps, durably, if it keeps those of `expected` until then; returns whether it does. `None`
+    /// for whatever it keeps, by rules that this version does not know, too.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the backend cannot ([`Capabilities::retention`]); those of [`Backend::append`].
-    fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool, Error> {
+    /// [`Error::Usage`] where the backend cannot ([`Capabilities::retention`]), and for rules that do not come back from their
+    /// text ([`Retention::set`]); those of [`Backend::append`].
+    fn replace_retention(&self, expected: Option<&Retention>, retention: &Retention) -> Result<bool, Error> {
         let _ = (expected, retention);
         Err(Error::Usage { reason: "a store of this backend keeps all commits that refs lead to" })
     }

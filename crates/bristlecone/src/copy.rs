@@ -10,14 +10,15 @@
 use std::sync::Arc;
 
 use bristlecone_core::{
-    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink,
 };
 
 use crate::{
-    AbsentCommits, Batch, Durability, Error, Expected, Repo, Result, SHALLOW, Snapshot,
+    AbsentCommits, Durability, Error, Expected, Repo, Result, SHALLOW, Snapshot,
     backend::{Backend, Capabilities, RefMove, RefTarget},
     oid_map::{OidMap, OidSet},
     store::{FlushSink, StoreView, check_kind},
+    waiting::Arrived,
 };
 
 /// Bytes of a batch that is appended.
@@ -52,38 +53,42 @@ impl<F: Format> Repo<F> {
     /// was copied before it stays, and nothing names it. Those of both backends.
     pub fn copy_objects<I: Into<ObjRef> + std::marker::Copy>(&self, from: &Self, heads: &[I]) -> Result<Copied> {
         let heads: Vec<ObjRef> = heads.iter().map(|&head| head.into()).collect();
-        if self.format().options() != from.format().options() || self.shared.empty != from.shared.empty {
+        if !self.shared.takes_objects_of(&from.shared) {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
+        self.copy_shown(&from.now(), &heads)
+    }
+
+    /// As [`Repo::copy_objects`], from what is shown of another store with the same format and options.
+    pub(crate) fn copy_shown(&self, source: &StoreView<F>, heads: &[ObjRef]) -> Result<Copied> {
         let mut copied = Copied::default();
         loop {
             // What went that was copied, or that was there, is copied once more: each time another sweep has begun.
-            match self.copy_once(from, &heads, &mut copied) {
+            match self.copy_once(source, heads, &mut copied) {
                 Err(Error::Gone { .. }) => {}
                 done => return done.map(|()| copied),
             }
         }
     }
 
-    fn copy_once(&self, from: &Self, heads: &[ObjRef], copied: &mut Copied) -> Result<()> {
+    fn copy_once(&self, source: &StoreView<F>, heads: &[ObjRef], copied: &mut Copied) -> Result<()> {
         // Nothing leads to what is copied, until all of it is: the snapshot keeps it from sweeps of this process, and each batch
         // names what it hangs together with for those of others.
-        let (store, source) = (self.now(), from.now());
+        let store = self.now();
         let sink = store.sink();
         let mut copy = Copy {
             to: self,
-            from,
             store: &store,
-            source: &source,
+            source,
             sink,
             seen: OidSet::default(),
             reached: None,
             promised: self.shared.backend.promised_to()?.is_some(),
             numbered: self.is_numbered()?,
             generations: OidMap::default(),
-            shallow: from.shared.backend.shallow()?.into_iter().collect(),
+            shallow: source.backend.shallow()?.into_iter().collect(),
             notes: ShallowNotes::of(&*self.shared.backend)?,
-            absent: from.shared.backend.absent()?,
+            absent: source.backend.absent()?,
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied,
@@ -96,7 +101,6 @@ impl<F: Format> Repo<F> {
 
 struct Copy<'c, F: Format> {
     to: &'c Repo<F>,
-    from: &'c Repo<F>,
     // What is read of both.
     store: &'c StoreView<F>,
     source: &'c StoreView<F>,
@@ -411,7 +415,7 @@ impl<F: Format> Copy<'_, F> {
 
     /// Checks the id of an object and returns what it names.
     fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
-        if self.from.hash_object(object)? != *oid {
+        if self.source.format.object_id(self.source, object)? != *oid {
             let source = FormatError::Inconsistent { kind: object.kind(), reason: "its bytes have another id" };
             return Err(Error::BadObject { oid: *oid, source });
         }
@@ -420,7 +424,7 @@ impl<F: Format> Copy<'_, F> {
 
     fn named(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
         let mut children = Vec::new();
-        let format = self.from.format();
+        let format = &self.source.format;
         format
             .children(object.kind(), object.body(), &mut |kind, oid| children.push((kind, oid)))
             .map_err(|source| Error::BadObject { oid: *oid, source })?;
@@ -534,42 +538,6 @@ impl<F: Format> Copy<'_, F> {
         }
         let (batch, notes) = (self.sink.take(), std::mem::take(&mut self.notes.next));
         self.to.shared.backend.append(batch, &notes, Durability::None).map(|_| ())
-    }
-}
-
-/// What was put so far, and what was there before.
-struct Arrived<'c> {
-    batch: &'c Batch,
-    snapshot: &'c dyn Snapshot,
-}
-
-impl Arrived<'_> {
-    /// Reads an object of whatever kind.
-    fn read_any(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        match self.put(at) {
-            Some(object) => Ok(Some(object)),
-            None => self.snapshot.read(at),
-        }
-    }
-
-    /// Returns an object that was put. A place that is not pending is one in the backend.
-    fn put(&self, at: &ObjRef) -> Option<Object<'_>> {
-        let placed = at.at.is_some() && at.at.pending_offset().is_none();
-        if placed { None } else { self.batch.read(at) }
-    }
-}
-
-impl Source for Arrived<'_> {
-    type Error = Error;
-
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
-    }
-
-    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
-        let object = self.read_any(at)?.ok_or(Error::Missing { kind, oid: at.oid })?;
-        check_kind(kind, &object, at.oid)?;
-        Ok(object)
     }
 }
 

@@ -681,11 +681,12 @@ impl Backend for DiskBackend {
         self.shared.table().state.retention.parse()
     }
 
-    fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool, Error> {
+    fn replace_retention(&self, expected: Option<&Retention>, retention: &Retention) -> Result<bool, Error> {
         self.shared.refresh()?;
-        let text = retention.to_string();
+        let text = retention.to_text()?;
         self.shared.change_state(|state| {
-            let is_expected = state.retention.parse().is_ok_and(|now: Retention| now == *expected);
+            let is = |expected: &Retention| state.retention.parse().is_ok_and(|now: Retention| now == *expected);
+            let is_expected = expected.is_none_or(is);
             if is_expected {
                 (state.retention, state.whole) = (text.into(), None);
             }

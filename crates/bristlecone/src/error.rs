@@ -2,7 +2,7 @@
 
 use std::{error, fmt, io, sync::Arc};
 
-use bristlecone_core::{FormatError, Kind, Oid, Path, PathError};
+use bristlecone_core::{FormatError, Kind, Oid, Path, PathError, escape};
 
 use crate::backend::{AbsentReason, RefTarget};
 
@@ -244,13 +244,16 @@ impl fmt::Display for Error {
             Self::RefName { name } => {
                 write!(
                     f,
-                    "\"{name}\" cannot name a ref, or is named twice in one step: a name has 1 to 1024 bytes; none of its parts \
+                    "\"{}\" cannot name a ref, or is named twice in one step: a name has 1 to 1024 bytes; none of its parts \
                      is empty, begins with a dot or ends with .lock; it has no space, control character, \"..\", \"@{{\" or any \
-                     of ~^:?*[\\, and does not end with a dot"
+                     of ~^:?*[\\, and does not end with a dot",
+                    escape(name.as_bytes())
                 )
             }
-            Self::RefMoved { name, .. } => write!(f, "the ref {name} has moved; read it again and retry"),
-            Self::RefClash { name, other } => write!(f, "the ref {name} cannot be made: {other} is in the way"),
+            Self::RefMoved { name, .. } => {
+ write!(f, "the ref {} has moved; read it again and retry", escape(name.as_bytes())) },
+            Self::RefClash { name, other } => { let (name, other) = (escape(name.as_bytes()), escape(other.as_bytes()));
+ write!(f, "the ref {name} cannot be made: {other} is in the way") },
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(
                 f,
@@ -267,7 +270,7 @@ impl fmt::Display for Error {
             }
             Self::Exists { file } => write!(f, "{file}: there is a store already"),
             Self::NoStore { file } => write!(f, "{file}: there is no store here; make one with `init`"),
-            Self::NoRef { name } => write!(f, "there is no ref {name}"),
+            Self::NoRef { name } => write!(f, "there is no ref {}", escape(name.as_bytes())),
             Self::Missing { kind, oid } => write!(f, "the {kind} object {oid} is missing from the store"),
             Self::Promised { kind, oid, folder } => {
                 write!(f, "the {kind} object {oid} is not in {folder}, which is a clone without all objects")

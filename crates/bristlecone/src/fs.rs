@@ -244,6 +244,8 @@ impl Backend for FsBackend {
     ///
     /// # Errors
     /// [`Error::Locked`] while another process has the store open for writing: what its snapshots keep is not known here.
+    /// [`Error::Usage`] where a snapshot is held that is older than what another process wrote: what of that it keeps is not
+    /// known here.
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         self.0.sweep(roots, limits)
     }

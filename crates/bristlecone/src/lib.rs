@@ -58,6 +58,7 @@ mod swept;
 mod sync;
 mod tree;
 mod value;
+mod waiting;
 
 pub use backend::{
     AbsentCommit, AbsentCommits, AbsentReason, Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached,

@@ -308,7 +308,11 @@ impl<'m, F: Format> Merge<'m, '_, F> {
             // A value and a directory want one name. What lies below is part of the same conflict.
             Ok(Some(_)) if below => Err(Differ),
             Ok(Some(value)) => Ok(Some(value)),
-            Ok(None) => Ok(dir.map(|at| Version::new(EntryKind::Dir, Target::Object { at, bytes: 0 }))),
+            // A directory that is theirs is taken as they spelled it; one that is ours stays.
+            Ok(None) => Ok(dir.map(|at| match &name.theirs {
+                Some(theirs) if theirs.dir() == Some(at) => theirs.clone(),
+                _ => Version::new(EntryKind::Dir, Target::Object { at, bytes: 0 }),
+            })),
             Err(Differ) => Err(Differ),
         };
         let to = to.unwrap_or_else(|Differ| {

@@ -72,7 +72,11 @@ impl<F: Format> Repo<F> {
     /// Returns a repository of a format over any backend.
     #[must_use]
     pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
-        Self { shared: StoreBase::new(format, backend), identity: None }
+        Self::of(StoreBase::new(format, backend))
+    }
+
+    pub(crate) const fn of(shared: Arc<StoreBase<F>>) -> Self {
+        Self { shared, identity: None }
     }
 
     /// Has commits signed with a name, usually `Name <address>`, where nothing else is said ([`Info`]). It holds for this

@@ -5,7 +5,7 @@ use std::{
     fmt,
     ops::Deref,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -194,6 +194,11 @@ impl<F: Format> StoreBase<F> {
     /// Keeps that for the next copy.
     pub(crate) fn keep_checked(&self, checked: Checked) {
         *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = checked;
+    }
+
+    /// Whether objects of another store are objects here as they are: it has the same format and options.
+    pub(crate) fn takes_objects_of(&self, other: &Self) -> bool {
+        self.format.options() == other.format.options() && self.empty == other.empty
     }
 
     /// Returns the directory, unless it is the empty one: that is a directory without an object to read.
@@ -498,6 +503,11 @@ const PREWRITTEN_BYTES: usize = 1 << 20;
 const PLACES_MAX: usize = 1 << 16;
 
 impl PrewrittenValues {
+    /// Returns those that the backend does not have yet.
+    pub(crate) const fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
     /// Returns where the backend has a value, and how many sweeps had begun then: it is there unless another one has.
     pub(crate) fn place(&self, oid: &Oid) -> Option<(Location, u64)> {
         self.places.get(oid).map(|&at| (at, self.sweeps))
@@ -530,9 +540,13 @@ impl PrewrittenValues {
     }
 }
 
+pub(crate) fn lock_values(prewritten: &Prewritten) -> MutexGuard<'_, PrewrittenValues> {
+    prewritten.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Hashes `value` and adds it to the prewritten values, unless the store has it. Returns its reference, without a location.
 pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
-    let mut values = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut values = lock_values(prewritten);
     if values.batch.is_empty() {
         values.batch = Batch::since(store.sweeps());
     }
@@ -541,14 +555,18 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
     values.batch = sink.take();
     let at = put?;
     if values.batch.bytes().len() >= PREWRITTEN_BYTES {
-        values.append(store)?;
+        match values.append(store) {
+            // They stay in memory, where the tree reads them.
+            Ok(()) | Err(Error::ReadOnly) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
 }
 
 /// Gives all prewritten values to the backend.
 pub(crate) fn flush_prewritten<F: Format>(store: &StoreView<F>, prewritten: &Prewritten) -> Result<()> {
-    prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).append(store)
+    lock_values(prewritten).append(store)
 }
 
 #[cfg(all(test, feature = "rayon"))]

@@ -427,8 +427,11 @@ impl<F: Format> Tree<F> {
     }
 
     /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced as a whole.
-    /// Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every value is set
-    /// here again.
+    /// Nothing is copied but the pending edits' pointers, when both trees are of one repository. From a repository of the same
+    /// format and options objects are copied ([`crate::Repo::copy_objects`]), so that the directory has the same id here. From
+    /// another one, or where nothing can be written here, every value is set here again at its path: modes that Git spells
+    /// unusually and directories that were stored empty do not come along, and steps that no path has, such as keys of a
+    /// map with a `/`, are refused.
     ///
     /// No path of the whole may have more steps than a [`Path`] can. How deep `tree` is, it knows of what was edited or
     /// written through it. A directory that was only read from the store is taken to have fewer than 960 levels; where
@@ -439,7 +442,8 @@ impl<F: Format> Tree<F> {
     /// would lie too deep; then nothing is changed.
     pub fn set_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
-        if let Some(prewritten) = &tree.prewritten {
+        let is_of_here = Arc::ptr_eq(&tree.store.backend, &self.store.backend);
+        if let (true, Some(prewritten)) = (is_of_here, &tree.prewritten) {
             flush_prewritten(&tree.store, prewritten)?;
         }
         if tree.is_empty()? {
@@ -447,7 +451,7 @@ impl<F: Format> Tree<F> {
         }
         let levels = tree.levels_below(&path)?;
         let (base, patch) = self.adopt(tree)?;
-        if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
+        if is_of_here {
             self.hold(&tree.held);
             self.hold(tree.store.snapshots());
         }

@@ -1,6 +1,6 @@
 //! What is wrong with a revision.
 
-use bristlecone::{Kind, Oid};
+use bristlecone::{Kind, Oid, escape};
 
 use super::kind::ErrorKind;
 use crate::text::kind_name;
@@ -64,7 +64,7 @@ pub enum RevisionError {
     )]
     NoReflog,
     /// A reflog that does not go back so far.
-    #[error("the reflog of {name} goes back {moves} moves, not {asked}; `git reflog` shows them")]
+    #[error("the reflog of {} goes back {moves} moves, not {asked}; `git reflog` shows them", escape(.name.as_bytes()))]
     ReflogEnd {
         /// The ref.
         name: String,

@@ -17,7 +17,7 @@ use crate::{
     open::{Access, Opened},
     output::fields,
     stdin,
-    text::count,
+    text::{count, show},
     who::{CommitArgs, DurabilityArg},
 };
 use bristlecone_any::{Tree, check_new_branch, path, revision, short_branch};
@@ -186,7 +186,7 @@ fn tell(
     }
     for (_, moved) in moves {
         let verb = if moved.to.is_some() { "moved" } else { "removed" };
-        context.out.made(format!("{verb} the branch {}", short_branch(&moved.name)))?;
+        context.out.made(format!("{verb} the branch {}", show(short_branch(&moved.name))))?;
     }
     Ok(())
 }

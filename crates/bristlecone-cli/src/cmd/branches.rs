@@ -10,6 +10,7 @@ use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, no_branch, short},
     output::fields,
+    text::show,
 };
 use bristlecone_any::{Branch, Head, check_new_branch, short_branch};
 
@@ -62,7 +63,7 @@ fn list(context: &mut Context) -> Result<()> {
         let at = opened.repo.branch(&name)?.head()?;
         let here = current.as_ref() == Some(&name);
         let sign = if here { '*' } else { ' ' };
-        let shown = bristlecone::escape(name.as_bytes());
+        let shown = show(&name);
         let git_has = opened.is_checked_out(&held, &format!("refs/heads/{name}"))?;
         let note = if git_has { " (checked out by Git)" } else { "" };
         context.out.line(format_args!("{sign} {shown} {}{note}", at.as_ref().map(short).unwrap_or_default()))?;
@@ -82,10 +83,10 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
     let opened = context.globals.open(Access::Write)?;
     let Some(at) = opened.commit_to_read(at)? else {
         let way = "make one first with `cone set` or `cone import`";
-        return Err(Failure::usage(format!("there is no commit yet where \"{name}\" could begin; {way}")));
+        return Err(Failure::usage(format!("there is no commit yet where \"{}\" could begin; {way}", show(name))));
     };
     begin(&opened, name, at)?;
-    context.out.made(format!("made the branch {name} at commit {}", short(&at)))?;
+    context.out.made(format!("made the branch {} at commit {}", show(name), short(&at)))?;
     tell(name, Some(&at), &opened, context)
 }
 
@@ -96,7 +97,7 @@ pub(super) fn begin(opened: &Opened, name: &str, at: CommitId) -> Result<()> {
     if is_won(branch.compare_and_set(None, Some(at), Durability::Synced))? {
         return Ok(());
     }
-    Err(Failure::usage(format!("there is a branch \"{name}\" already; choose another name, or check it out")))
+    Err(Failure::usage(format!("there is a branch \"{}\" already; choose another name, or check it out", show(name))))
 }
 
 fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
@@ -106,10 +107,10 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     let at = branch.head()?;
     let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
     if !is_won(opened.repo.move_refs(&[gone], Durability::Synced))? {
-        return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
+        return Err(Failure::failed(format!("the branch \"{}\" has moved meanwhile; look again", show(name))));
     }
     let was = at.map_or_else(|| "which led nowhere".to_owned(), |at| format!("which was at commit {}", at.oid()));
-    context.out.made(format!("removed the branch {name}, {was}"))?;
+    context.out.made(format!("removed the branch {}, {was}", show(name)))?;
     tell(name, at.as_ref(), &opened, context)
 }
 
@@ -118,7 +119,7 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
 pub(super) fn removable(opened: &Opened, name: &str, force: bool, moved: &[CommitId]) -> Result<(Branch, RefTarget)> {
     if opened.repo.checked_out()? == Head::Branch(name.to_owned()) {
         let way = "check another one out first with `cone checkout`";
-        return Err(Failure::usage(format!("the branch \"{name}\" is checked out; {way}")));
+        return Err(Failure::usage(format!("the branch \"{}\" is checked out; {way}", show(name))));
     }
     let branch = opened.repo.branch(name)?;
     let Some(now) = opened.backend().get_ref(branch.ref_name())? else { return Err(no_branch(name)) };
@@ -145,7 +146,7 @@ fn check_merged(opened: &Opened, branch: &Branch, at: CommitId, moved: &[CommitI
         Some(_) => Err(Failure::usage(format!(
             "the branch \"{}\" has commits that no other branch has; move another branch there first, or remove it \
              with --force",
-            branch.name()
+            show(branch.name())
         ))),
     }
 }

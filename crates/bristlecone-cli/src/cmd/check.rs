@@ -57,7 +57,7 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
         out.line(format_args!("damage: {}", shown(findings)))?;
     }
     for name in &report.affected {
-        out.line(format_args!("affected: {name}"))?;
+        out.line(format_args!("affected: {}", text::show(name)))?;
     }
     if let Some(torn) = &report.engine.torn_tail {
         out.line(format_args!("note: {} at byte {}: {}", torn.file, torn.offset, torn.reason))?;

@@ -10,6 +10,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened, short},
     output::fields,
+    text::show,
 };
 use bristlecone_any::{Head, check_new_branch, revision, short_branch};
 
@@ -59,7 +60,7 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     if let Some(name) = branch {
         opened.repo.set_head(name)?;
         let at = opened.repo.branch(name)?.head()?;
-        context.out.made(format!("on the branch {name}"))?;
+        context.out.made(format!("on the branch {}", show(name)))?;
         let mut all = fields! { "head": name, "detached": () };
         opened.put_commit(&mut all, at.as_ref());
         return context.out.document(all);
@@ -82,7 +83,7 @@ fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
     let head = opened.repo.checked_out()?;
     let at = opened.commit_to_read(None)?;
     let (name, line) = match &head {
-        Head::Branch(name) => (Some(name.as_str()), format!("on the branch {name}, as Git is")),
+        Head::Branch(name) => (Some(name.as_str()), format!("on the branch {}, as Git is", show(name))),
         Head::Detached(at) => (None, format!("at commit {}, on no branch, as Git is", short(at))),
     };
     context.out.made(line)?;

@@ -170,7 +170,7 @@ fn made_at(place: &Place, wait_ms: u64) -> Result<Option<Made>> {
 
 fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
     for (name, why) in report.refs.iter().filter_map(|one| Some((&one.name, stayed(one.change)?))).take(NAMED_MAX) {
-        say!("left where it is: {name} ({why})");
+        say!("left where it is: {} ({why})", show(name));
     }
     for loss in &report.losses {
         say!("not kept: {loss}");

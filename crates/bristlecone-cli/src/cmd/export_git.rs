@@ -77,7 +77,7 @@ fn of_export(error: TransferError) -> Failure {
 
 fn tell(report: &ExportReport, seconds: f64) {
     for (name, why) in report.refs.iter().filter_map(stayed) {
-        say!("left where it is: {name} ({why})");
+        say!("left where it is: {} ({why})", show(name));
     }
     if !report.shallow.is_empty() {
         let many = count(report.shallow.len() as u64, "commit", "commits");

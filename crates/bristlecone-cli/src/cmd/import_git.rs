@@ -122,7 +122,7 @@ pub(super) fn line(status: &Status, seconds: f64) -> String {
 
 fn tell(report: &ImportReport, seconds: f64) {
     for left_out in report.left_out.iter().take(NAMED_MAX) {
-        say!("left out: {} ({})", left_out.name, left_out.missing);
+        say!("left out: {} ({})", show(&left_out.name), left_out.missing);
     }
     more(report.left_out.len(), "left out");
     for missing in report.missing.iter().take(NAMED_MAX) {
@@ -130,7 +130,7 @@ fn tell(report: &ImportReport, seconds: f64) {
     }
     more(report.missing.len(), "missing");
     for (name, why) in report.refs.iter().filter_map(stayed).take(NAMED_MAX) {
-        say!("left where it is: {name} ({why})");
+        say!("left where it is: {} ({why})", show(name));
     }
     if !report.shallow.is_empty() {
         let many = count(report.shallow.len() as u64, "commit", "commits");

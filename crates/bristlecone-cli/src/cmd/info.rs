@@ -72,8 +72,8 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
     out.line(format_args!("backend       {} version {}", opened.backend().name(), backend_version))?;
     let shown = match (&head, &commit) {
-        (Some(name), Some(at)) => format!("branch {name} at commit {}", short(at)),
-        (Some(name), None) => format!("branch {name}, without commits"),
+        (Some(name), Some(at)) => format!("branch {} at commit {}", show(name), short(at)),
+        (Some(name), None) => format!("branch {}, without commits", show(name)),
         (None, Some(at)) => format!("commit {}, on no branch", short(at)),
         (None, None) => "nothing".to_owned(),
     };
@@ -81,7 +81,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     if let Some((worktree, branch)) = &git {
         let shown = worktree.map_or_else(|| "none: the repository is bare".to_owned(), show);
         out.line(format_args!("working tree  {shown}"))?;
-        out.line(format_args!("Git is on     {}", branch.as_deref().unwrap_or("no branch")))?;
+        out.line(format_args!("Git is on     {}", branch.as_deref().map_or_else(|| "no branch".to_owned(), show)))?;
     }
     out.line(format_args!("branches      {branches}"))?;
     out.line(format_args!("size          {} of objects and refs", bytes(stats.store_bytes)))?;

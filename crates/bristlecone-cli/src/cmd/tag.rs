@@ -12,6 +12,7 @@ use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
     output::fields,
+    text::show,
     who::{DurabilityArg, WhyArgs},
 };
 
@@ -133,18 +134,19 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     let old = opened.repo.resolve(&full)?;
     if old.is_some() && !args.force {
         let way = "choose another name, or move it with --force";
-        return Err(Failure::usage(format!("there is a tag \"{name}\" already; {way}")));
+        return Err(Failure::usage(format!("there is a tag \"{}\" already; {way}", show(name))));
     }
     let annotated = args.annotate || args.why.has_message();
     let at = if annotated { annotate(&opened, name, (kind, target), &args.why)? } else { target };
     let (from, to) = (old.map(RefTarget::Object), Some(RefTarget::Object(at)));
     if !is_won(opened.repo.compare_and_set(&full, from, to, Durability::Synced))? {
-        return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
+        return Err(Failure::failed(format!("the tag \"{}\" has moved meanwhile; look again", show(name))));
     }
     opened.repo.close()?;
     let moved = if old.is_some() { "moved" } else { "made" };
     context.out.made(format!(
-        "{moved} the tag {name}, which names the {} {}",
+        "{moved} the tag {}, which names the {} {}",
+        show(name),
         path::kind_name(kind),
         short(&target.into())
     ))?;
@@ -195,11 +197,11 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
             continue;
         };
         if !is_won(opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced))? {
-            return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
+            return Err(Failure::failed(format!("the tag \"{}\" has moved meanwhile; look again", show(name))));
         }
         // The others go all the same.
         if untold.is_none() {
-            let told = context.out.made(format!("removed the tag {name}, which was {}", at.oid));
+            let told = context.out.made(format!("removed the tag {}, which was {}", show(name), at.oid));
             let item = fields! { "name": name.as_str(), "oid": at.oid.to_string() };
             untold = told.and_then(|()| context.out.item(item)).err();
         }

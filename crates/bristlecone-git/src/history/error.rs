@@ -99,7 +99,7 @@ impl fmt::Display for Missing {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ref(name) => write!(f, "{name} names it"),
+            Self::Ref(name) => write!(f, "{} names it", escape(name.as_bytes())),
             Self::Child(oid) => write!(f, "it is a parent of commit {oid}"),
             Self::History => f.write_str("refs lead to it"),
             Self::Path(oid, path) if path.is_empty() => write!(f, "it is the root of commit {oid}"),

@@ -214,13 +214,14 @@ impl Wanted {
 
 /// Refuses a ref that Git would not take.
 fn check_name(name: &str, refs: &BTreeMap<String, RefTarget>) -> Result<(), TransferError> {
+    let shown = |name: &str| bristlecone::escape(name.as_bytes());
     if bristlecone::check_ref_name(name).is_err() {
-        return Err(TransferError::refused(format!("the ref {name}"), "Git takes no such name"));
+        return Err(TransferError::refused(format!("the ref {}", shown(name)), "Git takes no such name"));
     }
     let inside = format!("{name}/");
     if let Some((other, _)) = refs.range(inside.clone()..).next().filter(|(other, _)| other.starts_with(&inside)) {
-        let reason = format!("Git has either it or {other}");
-        return Err(TransferError::refused(format!("the ref {name}"), reason));
+        let reason = format!("Git has either it or {}", shown(other));
+        return Err(TransferError::refused(format!("the ref {}", shown(name)), reason));
     }
     Ok(())
 }

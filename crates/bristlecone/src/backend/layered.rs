@@ -285,7 +285,7 @@ impl Backend for Layered {
         Ok(Retention::default())
     }
 
-    fn replace_retention(&self, _: &Retention, _: &Retention) -> Result<bool, Error> {
+    fn replace_retention(&self, _: Option<&Retention>, _: &Retention) -> Result<bool, Error> {
         Err(Error::Usage { reason: "stores in layers keep all commits that refs lead to" })
     }
 

@@ -142,7 +142,7 @@ macro_rules! pass_backend {
     (@ replace_retention $to:tt) => {
         fn replace_retention(
             &self,
-            expected: &$crate::Retention,
+            expected: ::std::option::Option<&$crate::Retention>,
             retention: &$crate::Retention,
         ) -> ::std::result::Result<bool, $crate::Error> {
             self.$to.replace_retention(expected, retention)

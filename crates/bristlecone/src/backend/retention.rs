@@ -56,6 +56,8 @@ impl Retention {
     }
 
     /// Sets the rule of a pattern, or removes it; returns the one that it had.
+    ///
+    /// A store takes no pattern with a space or a line's end in it, and no rule of 0 seconds: its rules are kept as text.
     pub fn set(&mut self, pattern: &str, keep: Option<Keep>) -> Option<Keep> {
         match keep {
             Some(keep) => self.rules.insert(pattern.to_owned(), keep),
@@ -81,6 +83,22 @@ impl Retention {
         let matching = self.rules.iter().filter(|(pattern, _)| matches(pattern, name));
         let exact = |pattern: &str| (pattern.bytes().filter(|&byte| byte != b'*').count(), !pattern.contains('*'));
         matching.max_by_key(|(pattern, _)| exact(pattern)).map(|(_, keep)| *keep).unwrap_or_default()
+    }
+}
+
+impl Retention {
+    /// Returns the text in which a store keeps the rules.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for rules that do not come back from it.
+    pub(crate) fn to_text(&self) -> Result<String, Error> {
+        let text = self.to_string();
+        if text.parse().is_ok_and(|again: Self| again == *self) {
+            return Ok(text);
+        }
+        let reason = "a rule of retention cannot be kept: a pattern of ref names has no space and no line's end, and a rule of time \
+                      at least one second";
+        Err(Error::Usage { reason })
     }
 }
 
@@ -203,6 +221,20 @@ mod tests {
         for wrong in ["last 100", "x refs/heads/*", "last 99999999999d refs/heads/*", "thin 5 refs/heads/*"] {
             assert!(wrong.parse::<Retention>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn rules_that_do_not_come_back_have_no_text() {
+        let with = |pattern: &str, keep| {
+            let mut retention = Retention::default();
+            retention.set(pattern, Some(keep));
+            retention.to_text()
+        };
+        assert_eq!(with("refs/heads/\u{85}*", Keep::All).unwrap(), "all refs/heads/\u{85}*\n");
+        for wrong in ["refs/heads/a b", "a\nb", "a\r", "a\nall b"] {
+            assert!(matches!(with(wrong, Keep::All), Err(Error::Usage { .. })), "{wrong:?}");
+        }
+        assert!(matches!(with("a", Keep::Within(0)), Err(Error::Usage { .. })));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Backend for ReadOnly {
         batches.iter().map(|_| Err(Error::ReadOnly)).collect()
     }
 
-    fn replace_retention(&self, _: &Retention, _: &Retention) -> Result<bool, Error> {
+    fn replace_retention(&self, _: Option<&Retention>, _: &Retention) -> Result<bool, Error> {
         Err(Error::ReadOnly)
     }
 

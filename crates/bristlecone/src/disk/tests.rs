@@ -627,3 +627,24 @@ fn a_segment_that_claims_more_to_be_durable_than_went_before_is_damaged() {
     let opened = DiskBackend::open(storage(dir.path()), None, small(), false);
     assert!(matches!(&opened, Err(Error::Corrupt { offset: 0, .. })), "{opened:?}");
 }
+
+#[test]
+fn rules_that_cannot_be_read_are_refused_and_replaced_where_a_store_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = Arc::new(create(dir.path(), small()));
+    let repo = crate::Repo::with_backend(crate::Native::new(), backend.clone());
+    let (rules, mut wrong) = ("last 3 refs/heads/*\n".parse::<Retention>().unwrap(), Retention::default());
+    wrong.set("refs/heads/a\nb", Some("last 3".parse().unwrap()));
+    assert!(matches!(repo.set_retention(&wrong), Err(Error::Usage { .. })));
+    assert!(repo.retention().unwrap().is_all());
+    // As a later version may write them.
+    let later = |state: &mut state::StoreState| {
+        state.retention = "thin 3 refs/heads/*\n".into();
+        true
+    };
+    assert!(backend.shared.change_state(later).unwrap());
+    assert!(repo.retention().is_err());
+    assert!(!repo.replace_retention(&Retention::default(), &rules).unwrap());
+    repo.set_retention(&rules).unwrap();
+    assert_eq!(repo.retention().unwrap(), rules);
+}

@@ -13,6 +13,7 @@ use super::{
     object,
     state::{FLUSH, FsState, OwnObject, Writer},
     table::RefTable,
+    unsynced::UnsyncedObject,
 };
 use crate::{
     Error,
@@ -46,7 +47,7 @@ struct NewObjects {
 
 #[derive(Debug)]
 struct NewObject {
-    oid: Oid,
+    noted: UnsyncedObject,
     part: String,
     file: Option<Arc<dyn StorageFile>>,
 }
@@ -194,9 +195,13 @@ impl FsState {
                 continue;
             }
             new.appended.push(oid);
-            if self.knows(&oid) || object::is_whole(&self.files, &oid)? == Some(true) {
-                continue;
-            }
+            let whole = if self.knows(&oid) { Some(true) } else { object::is_whole(&self.files, &oid)? };
+            let damaged = match whole {
+                Some(true) => continue,
+                Some(false) => self.files.stat(&object::path_of(&oid))?.map(|stat| stat.id),
+                None => None,
+            };
+            let noted = UnsyncedObject { oid, damaged };
             object::encode(&mut bytes, &oid, &found.record, found.bytes, since);
             let part = format!("{NEW}/{}", new.list.len());
             let file = self.files.write_new(&part, &bytes)?;
@@ -205,10 +210,10 @@ impl FsState {
                 if new.open.len() >= SYNCED_AT_ONCE {
                     self.sync_all(std::mem::take(&mut new.open))?;
                 }
-                new.list.push(NewObject { oid, part, file: None });
+                new.list.push(NewObject { noted, part, file: None });
             } else {
                 let file = (new.list.len() < open_max).then_some(file);
-                new.list.push(NewObject { oid, part, file });
+                new.list.push(NewObject { noted, part, file });
             }
         }
         self.sync_all(std::mem::take(&mut new.open))
@@ -216,17 +221,17 @@ impl FsState {
 
     /// Notes what is not durable, and gives the objects the names under which they are found.
     fn name_objects(&self, writer: &mut Writer, new: &mut NewObjects, synced: bool, moves: bool) -> Result<(), Error> {
-        let oids: Vec<Oid> = new.list.iter().map(|object| object.oid).collect();
-        writer.unsynced.add(&oids, false, moves)?;
+        let noted: Vec<UnsyncedObject> = new.list.iter().map(|object| object.noted).collect();
+        writer.unsynced.add(&noted, false, moves)?;
         // Of a synced append, too, a power cut may leave an object without what it names.
-        if !oids.is_empty() {
+        if !noted.is_empty() {
             self.poisons(writer.unsynced.mark())?;
         }
         for object in &mut new.list {
-            let path = object::path_of(&object.oid);
+            let path = object::path_of(&object.noted.oid);
             if !self.files.rename_into(&object.part, &path)? {
                 writer.unsynced.add(&[], true, false)?;
-                self.files.create_dir_unsynced(&object::folder_of(&object.oid))?;
+                self.files.create_dir_unsynced(&object::folder_of(&object.noted.oid))?;
                 self.files.rename(&object.part, &path)?;
             }
             let own = match object.file.take() {
@@ -237,7 +242,7 @@ impl FsState {
                 }
                 None => OwnObject::Closed,
             };
-            writer.own.insert(object.oid, own);
+            writer.own.insert(object.noted.oid, own);
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl FsState {
         }
         let objects: OidSet = match unsynced {
             Unsynced { all: true, .. } => object_ids(&self.files)?.collect(),
-            some => some.objects.iter().copied().collect(),
+            some => some.objects.iter().map(|object| object.oid).collect(),
         };
         let mut folder = unsynced.folder || unsynced.all;
         let mut left: Vec<Oid> = objects.into_iter().collect();

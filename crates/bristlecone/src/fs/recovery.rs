@@ -7,7 +7,7 @@ use super::{
     files::{Files, NEW, OBJECTS},
     object::{self, Written},
     state::{self, REFS, REFS_NEW, REFS_UNSYNCED},
-    unsynced::Unsynced,
+    unsynced::{Unsynced, UnsyncedObject},
 };
 use crate::{Error, storage::Storage};
 
@@ -55,10 +55,13 @@ pub(super) fn remove_unsynced(files: &Files, alone: bool) -> Result<(), Error> {
 }
 
 /// Goes back to the refs that are durable, if an object that was noted as not durable is torn: a sync of it failed, and the
-/// system has forgotten since what it should have written. No other process has the store open.
+/// system has forgotten since what it should have written. A file that was damaged before is not torn: the process that noted the
+/// object was stopped before it put another one in its place. No other process has the store open.
 pub(super) fn set_back_if_torn(files: &Files, unsynced: &Unsynced) -> Result<(), Error> {
-    for oid in &unsynced.objects {
-        if object::is_whole(files, oid)? == Some(false) {
+    for UnsyncedObject { oid, damaged } in &unsynced.objects {
+        if object::is_whole(files, oid)? == Some(false)
+            && (damaged.is_none() || files.stat(&object::path_of(oid))?.map(|stat| stat.id) != *damaged)
+        {
             files.remove(REFS_UNSYNCED)?;
             return remove_unsynced(files, true);
         }

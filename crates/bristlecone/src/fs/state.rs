@@ -78,6 +78,8 @@ pub(super) struct Writer {
     pub(super) moved: bool,
     /// The number of the list of refs that was durable when `unsynced` was last read.
     pub(super) durable_serial: u64,
+    /// The number of the list of refs when this process last held the lock.
+    pub(super) serial: u64,
 }
 
 impl Writer {
@@ -140,6 +142,8 @@ impl OpenFile {
 pub(super) struct KnownObjects {
     pub(super) places: OidMap<u64>,
     pub(super) next: u64,
+    /// The place behind that of the last append of another process that this one has noticed.
+    pub(super) foreign: u64,
 }
 
 impl FsState {
@@ -154,7 +158,7 @@ impl FsState {
         unsynced: UnsyncedFile,
     ) -> Result<Arc<Self>, Error> {
         let refs = KnownRefs::load(&files, &boot)?;
-        let durable_serial = refs.durable_serial;
+        let (durable_serial, serial) = (refs.durable_serial, refs.table.serial);
         // Half of what was promised: the other half is for the sync.
         let pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
         let state = Arc::new(Self {
@@ -173,7 +177,14 @@ impl FsState {
             pins: Pins::default(),
             refs: RwLock::new(refs),
             known: RwLock::default(),
-            writer: Mutex::new(Writer { unsynced, own: OidMap::default(), open: 0, moved: false, durable_serial }),
+            writer: Mutex::new(Writer {
+                unsynced,
+                own: OidMap::default(),
+                open: 0,
+                moved: false,
+                durable_serial,
+                serial,
+            }),
             writes: AtomicU64::new(0),
             batches: AtomicU64::new(0),
         });
@@ -197,17 +208,31 @@ impl FsState {
         self.poison.check()?;
         let mut writer = lock(&self.writer);
         self.refresh()?;
-        let durable_serial = read_lock(&self.refs).durable_serial;
+        let (durable_serial, serial) = {
+            let refs = read_lock(&self.refs);
+            (refs.durable_serial, refs.table.serial)
+        };
         let flushed = writer.durable_serial != durable_serial;
         if flushed {
             writer.forget_own();
         }
-        writer.unsynced.refresh(flushed)?;
-        writer.durable_serial = durable_serial;
-        if read_lock(&self.refs).table.sweeping {
-            self.end_sweep(&mut writer)?;
+        // What is appended is noted until a list of refs is written behind it.
+        if writer.unsynced.refresh(flushed)? || serial != writer.serial {
+            self.note_foreign();
         }
-        work(&mut writer)
+        writer.durable_serial = durable_serial;
+        let is_sweeping = read_lock(&self.refs).table.sweeping;
+        let ended = if is_sweeping { self.end_sweep(&mut writer) } else { Ok(()) };
+        let done = ended.and_then(|()| work(&mut writer));
+        writer.serial = read_lock(&self.refs).table.serial;
+        done
+    }
+
+    /// Notes that another process appended, or moved refs, at some time before now.
+    fn note_foreign(&self) {
+        let mut known = write_lock(&self.known);
+        known.next += 1;
+        known.foreign = known.next;
     }
 
     /// Takes in what other processes did to the refs.

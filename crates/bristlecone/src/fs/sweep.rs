@@ -43,6 +43,7 @@ impl FsState {
         {
             return Err(Error::Locked { file, holder, waited_ms: 0 });
         }
+        self.refuse_older()?;
         self.make_durable(writer, None)?;
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
@@ -67,6 +68,19 @@ impl FsState {
         self.remove_listed(&mut refs, &dead)?;
         writer.unsynced.clear()?;
         Ok(swept)
+    }
+
+    /// Fails if a snapshot is held that another process may have appended after: what it keeps of that is not known here.
+    fn refuse_older(&self) -> Result<(), Error> {
+        let foreign = read_lock(&self.known).foreign;
+        match self.pins.appended() {
+            Some(first) if first < foreign => {
+                let reason = "a snapshot is held that is older than what another process wrote; drop it or refresh it, \
+                              and sweep again";
+                Err(Error::Usage { reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the objects that were appended since the oldest snapshot was taken.

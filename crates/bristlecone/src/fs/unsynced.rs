@@ -20,16 +20,26 @@ pub(super) const UNSYNCED: &str = "unsynced";
 const FIRST: &str = "bristlecone unsynced 1 of ";
 const FOLDER: &str = "folder";
 const REFS: &str = "refs";
+/// Stands between an object and the number of the damaged file in whose place it is put.
+const OVER: &str = " over ";
 /// What stands in place of lines that were lost. It has no check.
 const LOST: &str = "lost";
 /// No list is longer: it would be of a hundred million objects.
 const BYTES_MAX: u64 = 1 << 33;
 
+/// An object that is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnsyncedObject {
+    pub(super) oid: Oid,
+    /// The number of the damaged file that the object had before.
+    pub(super) damaged: Option<u64>,
+}
+
 /// What is not durable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unsynced {
     /// Objects, whose names in their folders are not durable either.
-    pub(super) objects: Vec<Oid>,
+    pub(super) objects: Vec<UnsyncedObject>,
     /// Whether a folder of objects was made.
     pub(super) folder: bool,
     /// Whether refs moved.
@@ -97,28 +107,33 @@ impl UnsyncedFile {
         self.marked
     }
 
-    /// Takes in what other processes did. `again`: one of them may have made everything durable.
-    pub(super) fn refresh(&mut self, again: bool) -> Result<(), Error> {
+    /// Takes in what other processes did, and returns whether they changed the file. `again`: one of them may have made
+    /// everything durable.
+    pub(super) fn refresh(&mut self, again: bool) -> Result<bool, Error> {
         let file = self.file()?;
         let len = self.files.call(UNSYNCED, || file.len())?;
-        if len == self.end && !again {
-            return Ok(());
-        }
-        if again || len < self.end || self.end == 0 {
+        let is_changed = len != self.end;
+        if again || len < self.end || is_changed && self.end == 0 {
             let bytes = self.files.read_open(UNSYNCED, &*file, BYTES_MAX)?;
             (self.now, self.marked) = (Unsynced::default(), false);
-            return self.take(&bytes);
+            self.take(&bytes)?;
+        } else if is_changed {
+            let mut more = vec![0; (len - self.end).min(BYTES_MAX) as usize];
+            self.files.call(UNSYNCED, || read_exact_at(&*file, &mut more, self.end))?;
+            self.take_lines(&more, self.end)?;
         }
-        let mut more = vec![0; (len - self.end).min(BYTES_MAX) as usize];
-        self.files.call(UNSYNCED, || read_exact_at(&*file, &mut more, self.end))?;
-        self.take_lines(&more, self.end)
+        Ok(is_changed)
     }
 
     /// Adds what will be done. Not durable, and there whatever becomes of this process.
-    pub(super) fn add(&mut self, objects: &[Oid], folder: bool, refs: bool) -> Result<(), Error> {
+    pub(super) fn add(&mut self, objects: &[UnsyncedObject], folder: bool, refs: bool) -> Result<(), Error> {
         let mut text = String::new();
-        for oid in objects {
-            self.put_line(&mut text, &to_hex(oid.as_bytes()));
+        for object in objects {
+            let mut word = to_hex(object.oid.as_bytes());
+            if let Some(file) = object.damaged {
+                word.push_str(&format!("{OVER}{file}"));
+            }
+            self.put_line(&mut text, &word);
         }
         for (word, wanted) in [(FOLDER, folder && !self.now.folder), (REFS, refs && !self.now.refs)] {
             if wanted {
@@ -242,9 +257,9 @@ impl UnsyncedFile {
             match self.word(&line[..line.len() - 1]) {
                 Some(FOLDER) => self.now.folder = true,
                 Some(REFS) => self.now.refs = true,
-                Some(word) => match word.parse() {
-                    Ok(oid) => self.now.objects.push(oid),
-                    Err(_) => self.now.all = true,
+                Some(word) => match object_of(word) {
+                    Some(object) => self.now.objects.push(object),
+                    None => self.now.all = true,
                 },
                 None => self.now.all = true,
             }
@@ -263,4 +278,13 @@ impl UnsyncedFile {
             Some(_) => self.cut(self.end),
         }
     }
+}
+
+/// Returns the object that a word names, if it names one.
+fn object_of(word: &str) -> Option<UnsyncedObject> {
+    let (oid, damaged) = match word.split_once(OVER) {
+        Some((oid, file)) => (oid, Some(file.parse().ok()?)),
+        None => (word, None),
+    };
+    Some(UnsyncedObject { oid: oid.parse().ok()?, damaged })
 }

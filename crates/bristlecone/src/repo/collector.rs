@@ -124,7 +124,7 @@ impl<F: Format> Repo<F> {
         let running = Arc::downgrade(&self.shared);
         let collection = move || {
             give_way();
-            let repo = Self { shared, identity: None };
+            let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
             if let Some(shared) = running.upgrade() {

@@ -27,16 +27,16 @@ impl<F: Format> Repo<F> {
         self.shared.backend.retention()
     }
 
-    /// Sets which commits the store keeps, durably. The next [`Repo::sweep`] drops what is kept no longer.
+    /// Sets which commits the store keeps, durably, whatever its rules were. The next [`Repo::sweep`] drops what is kept no longer.
     ///
     /// Commits keep their ids. A parent that was dropped is absent on purpose: [`crate::Backend::absent`] lists such, logs go on
     /// with the next commit that is kept, and reading one fails with [`Error::Absent`].
     ///
     /// # Errors
-    /// [`Error::Usage`] where the backend keeps everything ([`crate::Capabilities::retention`]); those of the backend.
+    /// [`Error::Usage`] where the backend keeps everything ([`crate::Capabilities::retention`]), and for a rule that cannot be
+    /// written ([`Retention::set`]); those of the backend.
     pub fn set_retention(&self, retention: &Retention) -> Result<()> {
-        while !self.replace_retention(&self.retention()?, retention)? {}
-        Ok(())
+        self.shared.backend.replace_retention(None, retention).map(|_| ())
     }
 
     /// Sets which commits the store keeps, if its rules are the expected ones until then; returns whether they were. So of two
@@ -59,7 +59,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::set_retention`].
     pub fn replace_retention(&self, expected: &Retention, retention: &Retention) -> Result<bool> {
-        self.shared.backend.replace_retention(expected, retention)
+        self.shared.backend.replace_retention(Some(expected), retention)
     }
 
     /// Returns what the next sweep drops by these rules, if they drop anything; `now` is in seconds since 1970.
@@ -87,9 +87,10 @@ impl<F: Format> Repo<F> {
             heads.iter().filter(|(_, keep)| *keep == Keep::All).map(|(head, _)| *head).collect();
         let mut whole = OidSet::default();
         while let Some(at) = open.pop() {
-            if whole.insert(at.oid)
+            if !whole.contains(&at.oid)
                 && let Some(commit) = commits.read(&at)?
             {
+                whole.insert(at.oid);
                 open.extend(commits.parents(&at.oid, &commit));
             }
         }

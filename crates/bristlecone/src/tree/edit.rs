@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{EntryKind, Format, ObjRef, Path};
+use bristlecone_core::{EntryKind, Format, Location, ObjRef, Path};
 use smallvec::SmallVec;
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     parts::{dir_bytes, edit_bytes},
     patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
-use crate::{Error, NewValue, Result, VALUE_BYTES_MAX, store::prewrite, value::BackendOwner};
+use crate::{Error, NewValue, Repo, Result, VALUE_BYTES_MAX, store::prewrite, value::BackendOwner};
 
 /// Values of this many bytes and more are hashed and written when they are set.
 const PREWRITTEN_BYTES_MIN: usize = 4096;
@@ -123,15 +123,21 @@ impl<F: Format> Tree<F> {
             && let Some(prewritten) = &self.prewritten
         {
             // A shared value may be set in a tree that does not share the prewritten values of this one.
-            crate::store::flush_prewritten(&self.store, prewritten)?;
-            let location = self.store.snapshot.locate(&at.oid);
-            shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
+            match crate::store::flush_prewritten(&self.store, prewritten) {
+                Ok(()) => {
+                    let location = self.store.snapshot.locate(&at.oid);
+                    shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
+                }
+                // The tree can be edited and hashed all the same.
+                Err(Error::ReadOnly) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(NewLeaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
 
     /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
-    /// backend.
+    /// backend, or else what lies at its paths.
     pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
         if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
             let mut tree = tree.clone();
@@ -141,6 +147,9 @@ impl<F: Format> Tree<F> {
                 Arc::make_mut(patch).base = PatchBase::Own(tree.base);
             }
             return Ok((tree.base, tree.patch));
+        }
+        if let Some(root) = self.copy_root(tree)? {
+            return Ok((Some(root), None));
         }
         let mut copy = Self::at(self.store.clone(), None);
         for entry in tree.walk_all("")? {
@@ -160,5 +169,23 @@ impl<F: Format> Tree<F> {
             crate::store::flush_prewritten(&copy.store, prewritten)?;
         }
         Ok((copy.base, copy.patch))
+    }
+
+    /// Copies the objects of a tree of another backend and returns the root; `None` where they would be others here, or nothing can
+    /// be written.
+    fn copy_root(&mut self, tree: &Self) -> Result<Option<ObjRef>> {
+        if self.store.partial || !self.store.takes_objects_of(&tree.store) {
+            return Ok(None);
+        }
+        let (root, shown) = tree.unwritten()?;
+        match Repo::of(self.store.shared.clone()).copy_shown(&shown, &[root]) {
+            Ok(_) => {}
+            Err(Error::ReadOnly) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        // The snapshot of this tree keeps what was appended since. What another process drops is read through this one.
+        self.hold(&[self.store.backend.snapshot(&[root.oid])]);
+        let place = self.store.snapshot.locate(&root.oid);
+        Ok(Some(ObjRef::new(root.oid, place.unwrap_or(Location::NONE))))
     }
 }

@@ -29,8 +29,9 @@ use super::{
 use crate::{
     Error, Result, pool,
     prefetched::Prefetched,
-    store::{FlushSink, StoreView, flush_prewritten},
+    store::{FlushSink, StoreView, flush_prewritten, lock_values},
     swept::retry_swept,
+    waiting::Unwritten,
 };
 
 mod ahead;
@@ -110,16 +111,26 @@ impl<F: Format> Tree<F> {
         self.flush_parts(sink, None)
     }
 
-    /// As [`Tree::flush_into`], where most objects may be written at once if there are many: the sink gets the rest.
+    /// As [`Tree::flush_into`], where prewritten values are written, and most objects may be at once if there are many: the sink
+    /// gets the rest.
     pub(crate) fn flush_writing(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+        if let Some(prewritten) = &self.prewritten {
+            flush_prewritten(&self.store, prewritten)?;
+        }
         self.flush_parts(sink, self.part_bytes())
+    }
+
+    /// Returns the root with its objects as they are shown before anything of the edits is written.
+    pub(super) fn unwritten(&self) -> Result<(ObjRef, Arc<StoreView<F>>)> {
+        let mut sink = self.sink();
+        let root = self.flush_into(&mut sink)?;
+        let (batch, below) = (sink.take(), self.store.snapshot.clone());
+        let shown = Unwritten { batch, prewritten: self.prewritten.clone(), below };
+        Ok((root, self.store.with(Arc::new(shown))))
     }
 
     /// Gives all objects to `sink`, or the last part of them, where parts are written that are so large.
     fn flush_parts(&self, sink: &mut FlushSink<'_>, part_bytes: Option<usize>) -> Result<ObjRef> {
-        if let Some(prewritten) = &self.prewritten {
-            flush_prewritten(&self.store, prewritten)?;
-        }
         let base = self.written_base()?;
         base.iter().for_each(|base| sink.builds_on(&base.oid));
         let mut flush = || match (&self.patch, part_bytes) {
@@ -161,7 +172,7 @@ impl<F: Format> Tree<F> {
         }
         self.forget_pending();
         if let Some(prewritten) = &self.prewritten {
-            prewritten.lock().unwrap_or_else(PoisonError::into_inner).forget_places();
+            lock_values(prewritten).forget_places();
         }
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
@@ -542,8 +553,7 @@ impl<'t, F: Format> Flush<'t, F> {
     /// Returns where a large value is that was written before, and notes it as left out.
     fn place(&self, sink: &FlushSink<'_>, oid: &Oid) -> Option<Location> {
         let tree = self.tree;
-        let prewritten = tree.prewritten.as_ref().map(|prewritten| prewritten.lock());
-        let place = prewritten.and_then(|values| values.unwrap_or_else(PoisonError::into_inner).place(oid));
+        let place = tree.prewritten.as_ref().and_then(|prewritten| lock_values(prewritten).place(oid));
         if let Some((at, sweeps)) = place {
             // Kept first, so that it stays if it is still there.
             sink.leave_out(oid);

@@ -9,7 +9,7 @@ use super::{
     Tree,
     patch::{DirRef, NewLeaf, Patch, PatchEdit, PatchEdits, PatchLayers},
 };
-use crate::{Result, store::flush_prewritten};
+use crate::{Result, waiting::read_waiting};
 
 /// Returns how many bytes precede the next `/`. Steps are short: a search by words would spend its time on starting.
 #[inline(always)]
@@ -213,8 +213,9 @@ impl<F: Format> Tree<F> {
     pub(super) fn read_value(&self, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'_>> {
         if let Some(prewritten) = &self.prewritten
             && !at.at.is_some()
+            && let Some(bytes) = read_waiting(&self.store, prewritten, at, range.clone())?
         {
-            flush_prewritten(&self.store, prewritten)?;
+            return Ok(bytes);
         }
         self.store.format.read_contents(&*self.store, at, range)
     }

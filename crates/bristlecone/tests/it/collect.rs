@@ -402,7 +402,7 @@ fn a_limit_ends_what_snapshots_keep_with_an_error_and_never_with_other_bytes() {
         let none = backend.retention().unwrap();
         let mut retention = none.clone();
         retention.set_snapshot_limit(Some(3600));
-        assert!(backend.replace_retention(&none, &retention).unwrap());
+        assert!(backend.replace_retention(Some(&none), &retention).unwrap());
         assert_eq!(other.retention().unwrap().snapshot_limit(), Some(3600));
         assert!(sweep(&backend, &|| ()).objects > 0);
         for snapshot in [&own, &others] {
@@ -412,7 +412,7 @@ fn a_limit_ends_what_snapshots_keep_with_an_error_and_never_with_other_bytes() {
         // What is not, does not.
         let before = retention.clone();
         retention.set_snapshot_limit(Some(0));
-        assert!(backend.replace_retention(&before, &retention).unwrap());
+        assert!(backend.replace_retention(Some(&before), &retention).unwrap());
         // Except for a process that is still opening the store, and has said nothing yet.
         let opening = disk.open("readers/opening", OpenMode::CreateNew).unwrap();
         assert!(opening.try_lock().unwrap());

@@ -1,8 +1,8 @@
 //! Edits that race, commits that are submitted, and paths and values as callers have them.
 
-use std::{cell::Cell, thread};
+use std::{cell::Cell, sync::Arc, thread};
 
-use bristlecone::{DiskOptions, Durability, EntryKind, Error, Info, Native, PlainTree, Repo};
+use bristlecone::{DiskOptions, Durability, EntryKind, Error, Info, MemoryBackend, Native, PlainTree, ReadOnly, Repo};
 use bristlecone_testkit::generate::Rng;
 
 fn info(durability: Durability) -> Info {
@@ -35,6 +35,41 @@ fn a_commit_is_dated_now_and_signed_unless_told() {
     assert_eq!(both.headers, [(b"encoding".to_vec(), b"latin1".to_vec())]);
     assert_eq!(commit(&ann, &Info::unsigned("four")).author, bristlecone::Signature::default());
     assert!(main.head().unwrap().is_some());
+}
+
+#[test]
+fn long_values_are_read_and_hashed_without_being_written() {
+    let backend = Arc::new(MemoryBackend::new());
+    let repo = Repo::with_backend(Native::new(), backend.clone());
+    let read_only = Repo::with_backend(Native::new(), Arc::new(ReadOnly(backend)));
+    // One of a single object, and one of many pieces.
+    let (short, long) = (vec![7; 5000], Rng::new(1).bytes(300_000));
+    let (mut tree, mut other) = (repo.tree(), read_only.tree());
+    let before = repo.backend().stats();
+    for tree in [&mut tree, &mut other] {
+        tree.set("short", &short).unwrap();
+        tree.set("long", &long).unwrap();
+        tree.set("long again", &long).unwrap();
+    }
+    let root = tree.root().unwrap();
+    for tree in [&tree, &other, &other.clone(), &other.get_tree("").unwrap().unwrap()] {
+        assert_eq!(tree.root().unwrap(), root);
+        assert!(tree.get("short").unwrap().unwrap() == short && tree.get("long").unwrap().unwrap() == long);
+        let entry = tree.entry("long").unwrap().unwrap();
+        assert_eq!(entry.read(70_000..140_000).unwrap().unwrap(), long[70_000..140_000]);
+        assert_eq!(entry.read(299_990..400_000).unwrap().unwrap(), long[299_990..]);
+    }
+    assert_eq!(repo.backend().stats().batches, before.batches);
+    // Values that are shared stay with the tree there.
+    other.set("shared", short.clone()).unwrap();
+    assert_eq!(other.get("shared").unwrap().unwrap(), short);
+    assert!(matches!(other.write(), Err(Error::ReadOnly)));
+    // Whichever of two trees writes first, the other one reads on.
+    let mut clone = tree.clone();
+    assert_eq!(clone.write().unwrap(), root);
+    assert!(tree.get("long").unwrap().unwrap() == long);
+    assert_eq!(repo.tree_at(root).get("long").unwrap().unwrap(), long);
+    assert_eq!(tree.write().unwrap(), root);
 }
 
 #[test]

@@ -236,6 +236,27 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
 }
 
 #[test]
+fn an_append_that_mends_an_object_and_is_cut_off_takes_nothing_back() {
+    let (disk, graphs) = stopped();
+    let name = |sample: &Sample| format!("objects/{}/{}", &sample.oid.to_string()[..2], &sample.oid.to_string()[2..]);
+    // One that is durable has been damaged since.
+    disk.flip(&name(&graphs[0][1]), 9, 0x10);
+    let backend = open(&disk).unwrap();
+    disk.keep_moments();
+    let began = disk.calls();
+    append(&*backend, "one", &graphs[0], Durability::None).unwrap();
+    for call in began..=disk.calls() {
+        let opened = open(&disk.moment(call).unwrap().fork()).unwrap();
+        expect_whole(&*opened, &graphs[1], "two", &format!("stopped after call {call}"));
+    }
+    // What is torn in its place is a failed sync, as of any other object.
+    drop(backend.read(&graphs[0][1].oid.into()).unwrap().unwrap());
+    let torn = disk.fork();
+    torn.flip(&name(&graphs[0][1]), 9, 0x10);
+    assert_eq!(open(&torn).unwrap().get_ref("two").unwrap(), None);
+}
+
+#[test]
 fn files_that_are_not_the_object_they_are_named_as_are_damage() {
     let (disk, _) = stopped();
     let names: Vec<String> =
@@ -357,6 +378,30 @@ fn a_sweep_needs_the_store_to_itself() {
     assert!(matches!(sweep(&*backend, &graphs), Err(Error::Locked { file, .. }) if file.starts_with("open/")));
     drop(other);
     assert_eq!(sweep(&*backend, &graphs).unwrap().objects, 4);
+}
+
+#[test]
+fn a_sweep_drops_nothing_that_another_process_appended_since_a_snapshot_was_taken() {
+    // Made durable at once, by the end of the process, or not at all.
+    for (durability, is_closed) in [(Durability::Synced, true), (Durability::None, true), (Durability::None, false)] {
+        let (disk, graph) = (SimStorage::new(), graph(1));
+        let backend = create(&disk);
+        let mut snapshot = backend.snapshot(&[]);
+        let process = disk.process();
+        let other = open(&process).unwrap();
+        let mut batch = Batch::new();
+        graph.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
+        other.append(batch, &[], durability).unwrap();
+        if !is_closed {
+            process.stop_after(process.process_calls());
+        }
+        drop(other);
+        let swept = sweep(&*backend, std::slice::from_ref(&graph));
+        assert!(matches!(swept, Err(Error::Usage { .. })), "{swept:?}");
+        assert!(graph.iter().all(|sample| snapshot.read(&sample.oid.into()).unwrap().is_some()));
+        assert!(Arc::get_mut(&mut snapshot).unwrap().refresh(&[]));
+        assert_eq!(sweep(&*backend, std::slice::from_ref(&graph)).unwrap().objects, 4);
+    }
 }
 
 #[test]

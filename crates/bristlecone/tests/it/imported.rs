@@ -272,6 +272,43 @@ fn a_merge_with_empty_directories_does_not_depend_on_which_side_is_ours() {
 }
 
 #[test]
+fn a_merge_takes_a_directory_of_one_side_as_it_is_spelled() {
+    let repo = Repo::memory();
+    let added = || Node::Dir(odd(EntryKind::Dir), dir([("x", value(b"1"))]));
+    let base = store(&repo, &dir([("f", value(b"1"))]));
+    let ours = store(&repo, &dir([("f", value(b"2"))]));
+    let theirs = store(&repo, &dir([("d", added()), ("f", value(b"1"))]));
+    let wanted = root_of(&dir([("d", added()), ("f", value(b"2"))]));
+    for (ours, theirs) in [(&ours, &theirs), (&theirs, &ours)] {
+        let merged = merge::trees(Some(&base), ours, theirs).unwrap();
+        assert_eq!((merged.tree.root().unwrap().oid(), merged.conflicts), (wanted, Vec::new()));
+    }
+    let started = merge::trees(Some(&base), &base, &theirs).unwrap();
+    assert_eq!(started.tree.root().unwrap(), theirs.root().unwrap());
+}
+
+#[test]
+fn a_tree_of_another_store_is_set_as_it_is_with_its_edits() {
+    let (from, to) = (Repo::memory(), Repo::memory());
+    let whole = store(&from, &sample());
+    let mut edited = whole.clone();
+    let long = Rng::new(1).bytes(300_000);
+    edited.set("new/long", &long).unwrap();
+    edited.set("only/value", b"2").unwrap();
+    let before = from.backend().stats().batches;
+    for (tree, steps) in [(&whole, ""), (&whole, "a/b"), (&edited, ""), (&edited, "a/b")] {
+        let mut here = to.tree();
+        here.set("beside", b"1").unwrap();
+        here.set_tree(steps, tree).unwrap();
+        let id = to.branch("main").unwrap().commit(&mut here, &bristlecone::Info::unsigned("set")).unwrap();
+        let below = to.checkout(id).unwrap().get_tree(steps).unwrap().unwrap();
+        assert_eq!(below.root().unwrap(), tree.root().unwrap(), "at {steps:?}");
+        assert_eq!(below.get("new/long").unwrap().is_some_and(|bytes| bytes == long), tree.is_edited());
+    }
+    assert_eq!(from.backend().stats().batches, before, "nothing is written there");
+}
+
+#[test]
 fn edits_beside_an_entry_keep_its_mode() {
     for wide in [0u32, 1, 100, 3000] {
         let repo = Repo::memory();

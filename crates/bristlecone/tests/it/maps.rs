@@ -574,3 +574,17 @@ fn there_is_no_entry_at_the_last_place_of_all() {
     }
     assert_eq!(&*map.nth(1).unwrap().unwrap().0, b"c");
 }
+
+#[test]
+fn a_map_of_another_store_is_set_whatever_its_keys_are() {
+    let (mut map, to) = (Repo::memory().map(), Repo::memory());
+    for key in [&b"x/y"[..], b"", b"z", b".."] {
+        map.insert(key, key).unwrap();
+    }
+    let mut tree = to.tree();
+    tree.set_tree("maps/one", map.tree()).unwrap();
+    let id = to.branch("main").unwrap().commit(&mut tree, &Info::unsigned("set")).unwrap();
+    let copy = Map::from(to.checkout(id).unwrap().get_tree("maps/one").unwrap().unwrap());
+    assert_eq!(copy.root().unwrap(), map.root().unwrap());
+    assert_eq!(pairs(&copy), pairs(&map));
+}

@@ -138,6 +138,19 @@ fn the_last_commits_stay_and_the_rest_is_absent_on_purpose() {
 }
 
 #[test]
+fn what_was_cut_before_does_not_count_as_kept() {
+    let repo = create(&SimStorage::new(), &tiny());
+    (0..10).for_each(|number| _ = commit(&repo, "a", number));
+    set(&repo, "last 1 refs/heads/a\n");
+    assert_eq!(sweep(&repo).commits, 9);
+    set(&repo, "");
+    (10..20).for_each(|number| _ = commit(&repo, "b", number));
+    // The commit of `a` still names one that is absent.
+    let size = repo.cut_size(&"last 1 refs/heads/b\n".parse().unwrap()).unwrap();
+    assert_eq!((size.dropped, size.kept, size.heads), (9, 2, 2));
+}
+
+#[test]
 fn history_goes_on_behind_a_gap_with_what_a_tag_keeps() {
     let disk = SimStorage::new();
     let repo = create(&disk, &tiny());

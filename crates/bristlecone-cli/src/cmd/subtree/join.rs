@@ -16,7 +16,7 @@ use crate::{
     follow::WorktreeGuard,
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
-    text,
+    text::{self, show},
     who::{DurabilityArg, WhyArgs},
 };
 use bristlecone_any::{AnyFormat, Branch, path, revision};
@@ -159,7 +159,7 @@ impl Join {
         let all = self.fields(Some(at));
         self.guard.follow(&at, info.durability)?;
         self.opened.repo.close()?;
-        let (branch, theirs) = (self.branch.name(), short(&self.theirs));
+        let (branch, theirs) = (show(self.branch.name()), short(&self.theirs));
         context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
         context.out.document(all)
     }

@@ -11,7 +11,7 @@ use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
     output::{fields, put_name},
-    text,
+    text::{self, show},
 };
 
 /// Make commits of a directory's history, and name the last
@@ -68,14 +68,18 @@ fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
     {
         let way = "choose another name, or remove it first with `cone branches -d`";
         return Err(Failure::usage(format!(
-            "the branch \"{name}\" has commits that the directory's history lacks; {way}"
+            "the branch \"{}\" has commits that the directory's history lacks; {way}",
+            show(name)
         )));
     }
     opened.repo.flush()?;
     if is_won(branch.compare_and_set(from, Some(to), Durability::Synced))? {
         return Ok(());
     }
-    Err(Failure::failed(format!("the branch \"{name}\" was moved by another process meanwhile; run the command again")))
+    Err(Failure::failed(format!(
+        "the branch \"{}\" was moved by another process meanwhile; run the command again",
+        show(name)
+    )))
 }
 
 /// Tell what was joined to a directory last, and what came since

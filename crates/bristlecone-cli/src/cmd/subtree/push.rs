@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, short},
     output::{fields, put_name},
-    text,
+    text::{self, show},
     who::DurabilityArg,
 };
 
@@ -57,8 +57,10 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
         Pushed::Already(split) => (split, Some(split.head), Default::default()),
         Pushed::Moved { split, from, copied } => (split, from, copied),
         Pushed::Behind(at) => {
-            let way =
-                format!("`cone subtree pull -P {prefix} {shown} {}` first, or leave them with --force", to.name());
+            let way = format!(
+                "`cone subtree pull -P {prefix} {shown} {}` first, or leave them with --force",
+                show(to.name())
+            );
             return Err(Failure::negative(format!(
                 "the branch {} there is at commit {}, which {prefix} does not lead back to; {way}; nothing was changed",
                 to.name(),
@@ -69,11 +71,13 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let changed = from != Some(split.head);
     let commit = short(&split.head);
     match (changed, from) {
-        (false, _) => context.out.line(format_args!("the branch {} there is at commit {commit} already", to.name()))?,
-        (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", to.name()))?,
+        (false, _) => {
+            context.out.line(format_args!("the branch {} there is at commit {commit} already", show(to.name())))?
+        }
+        (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", show(to.name())))?,
         (true, Some(from)) => {
             let from = short(&from);
-            context.out.made(format!("moved the branch {} there from commit {from} to {commit}", to.name()))?;
+            context.out.made(format!("moved the branch {} there from commit {from} to {commit}", show(to.name())))?;
         }
     }
     let mut all = fields! {

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn names_are_those_of_git() {
         let long = format!("refs/heads/{}", "l".repeat(250));
-        for name in ["HEAD", "ORIG_HEAD", "refs/heads/main", "refs/x", "refs/tags/é", &long] {
+        for name in ["HEAD", "ORIG_HEAD", "refs/heads/main", "refs/x", "refs/tags/é", "refs/tags/\u{85}", &long] {
             assert!(check_name(name).is_ok(), "{name}");
         }
         let longer = format!("{long}l");
