@@ -114,10 +114,10 @@ pub struct CopyReport {
 }
 
 impl CopyReport {
-    /// Whether every ref is at the end what it is in the original.
+    /// Whether every ref is at the end what it is in the original, and no entry was left out.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.refs.iter().all(|one| !one.change.stays())
+        self.refs.iter().all(|one| !one.change.stays()) && !self.losses.iter().any(|loss| loss.kind.leaves_out())
     }
 }
 

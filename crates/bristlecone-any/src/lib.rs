@@ -46,3 +46,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::{AnyFormat, Branch, DirEntry, Prepared, Repo, Tree};
 pub use place::{Found, Place, STORE_DIR, store_dir};
 pub use repo::{AnyBackend, AnyRepo, FIRST_BRANCH, Head, OpenOptions, check_new_branch, short_branch};
+pub use text::shown;

@@ -1,6 +1,6 @@
 //! How kinds of objects and names of the system are written.
 
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use bristlecone::{Kind, escape};
 
@@ -14,7 +14,11 @@ pub fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns a name of the system, escaped where it could not be printed.
-pub(crate) fn shown(name: &Path) -> String {
-    escape(name.as_os_str().as_bytes())
+/// Returns a name of the system as it is, or escaped as paths in stores are if it cannot be printed.
+#[must_use]
+pub fn shown(name: impl AsRef<OsStr>) -> String {
+    match name.as_ref().to_str() {
+        Some(text) if !text.contains(|letter: char| letter.is_control()) => text.to_owned(),
+        _ => escape(name.as_ref().as_bytes()),
+    }
 }

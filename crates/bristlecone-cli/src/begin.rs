@@ -33,6 +33,11 @@ pub(crate) enum Start {
 }
 
 impl BeginArgs {
+    /// Whether any of it was given.
+    pub(crate) const fn is_given(self) -> bool {
+        self.create || self.orphan
+    }
+
     /// Returns what a commit to the branch goes on from.
     ///
     /// A branch that does not exist begins only if that was asked for, or if it is what is checked out, or if there are

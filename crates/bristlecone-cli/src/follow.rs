@@ -52,10 +52,15 @@ impl Opened {
         let places = self.places_of(&held, ref_name)?;
         let Some(place) = places.first() else { return Ok(free) };
         if !self.worktree {
-            return Err(refused(ref_name, place, "", "give --worktree to change its files, too"));
+            return Err(refused(
+                ref_name,
+                place,
+                "",
+                "give --worktree to change its files, too, or name another branch with -b",
+            ));
         }
         if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
-            return Err(refused(ref_name, elsewhere, "", "run cone there"));
+            return Err(refused(ref_name, elsewhere, "", "run cone there, or name another branch with -b"));
         }
         let held = ending::hold();
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| to_failure(refusal, layout))?;
@@ -64,6 +69,19 @@ impl Opened {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
         }
         Ok(WorktreeGuard { update: Some(Box::new(update)), after: None, _held: Some(held) })
+    }
+
+    /// Writes files and index of a repository that was just made, as what it has checked out has them.
+    pub(crate) fn check_out_files(&self) -> Result<()> {
+        let (Some((_, layout)), Some(head)) = (self.repo.git(), self.repo.checked_out_commit()?) else { return Ok(()) };
+        if layout.worktree.is_none() {
+            return Ok(());
+        }
+        let held = ending::hold();
+        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| to_failure(refusal, layout))?;
+        let mut guard = WorktreeGuard { update: Some(Box::new(update)), after: None, _held: Some(held) };
+        guard.check(self, self.repo.tree(), self.repo.checkout(head)?)?;
+        guard.follow(&head, Durability::Synced)
     }
 
     /// Refuses to make, move or remove a branch that Git has checked out somewhere.
@@ -195,8 +213,7 @@ fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failur
     let branch = show(ref_name.strip_prefix("refs/heads/").unwrap_or(ref_name));
     let folder = place.worktree.as_ref().unwrap_or(&place.git_dir);
     Failure::usage(format!(
-        "Git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}, or name \
-         another branch with -b",
+        "Git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}",
         show(tidy(folder))
     ))
 }

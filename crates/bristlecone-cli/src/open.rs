@@ -16,7 +16,7 @@ use clap::Args;
 use crate::{
     ending,
     failure::{Failure, Result},
-    output::{Fields, Style},
+    output::{Fields, Style, say},
     text::show,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Globals {
-    /// The store: its folder, the .bristlecone in it, or a Git repository [default: .bristlecone or .git here or in a
+    /// The store: its folder, the .bristlecone in it, a Git repository, or a url of one [default: .bristlecone or .git here or in a
     /// folder above]
     #[arg(short, long, global = true, value_name = "DIR")]
     repo: Option<PathBuf>,
@@ -108,7 +108,11 @@ impl Globals {
     /// Returns the store that is named, or the nearest one: here or in a folder above. It need not be one that opens.
     pub(crate) fn find(&self) -> Result<bristlecone_any::Result<Found>> {
         if let Some(dir) = self.repo() {
-            let found = Place::from(dir).find();
+            let place = match dir.to_str().filter(|text| text.contains("://")) {
+                Some(url) => Place::parse(url)?,
+                None => Place::from(dir),
+            };
+            let found = place.find();
             if found.is_err() && is_okra(dir) {
                 let shown = show(dir);
                 return Err(Failure::failed(format!(
@@ -249,13 +253,16 @@ impl Opened {
     /// clone, or where retention has cut the parent.
     pub(crate) fn tree_before(&self, at: &CommitId, commit: &Commit) -> Result<Tree> {
         let Some(&parent) = commit.parents.first() else { return Ok(self.repo.tree()) };
-        if self.repo.shallow()?.contains(&at.oid()) {
-            return Ok(self.repo.tree());
-        }
-        match self.repo.checkout(parent) {
-            Err(Error::Absent { .. }) => Ok(self.repo.tree()),
-            found => Ok(found?),
-        }
+        let why = if self.repo.shallow()?.contains(&at.oid()) {
+            "was never fetched"
+        } else {
+            match self.repo.checkout(parent) {
+                Err(Error::Absent { .. }) => "was cut by retention",
+                found => return Ok(found?),
+            }
+        };
+        say!("the parent of commit {} {why} and is not here: all that the commit has counts as added", short(at));
+        Ok(self.repo.tree())
     }
 
     /// Returns the tree to read, as [`Opened::commit_to_read`]; an empty one where there are no commits. What is given may

@@ -1,12 +1,12 @@
 //! How numbers, sizes, dates and names are written.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::ffi::OsStr;
 
 use bristlecone::{Signature, escape};
 
-/// Shows a name of the system.
+/// Shows a name of the system: as it is, where it can be printed, so that the shell takes it back.
 pub(crate) fn show(name: impl AsRef<OsStr>) -> String {
-    escape(name.as_ref().as_bytes())
+    bristlecone_any::shown(name.as_ref())
 }
 
 /// Shows a number of bytes: `4.2 MB`.

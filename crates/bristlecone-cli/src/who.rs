@@ -63,6 +63,11 @@ impl From<DurabilityArg> for Durability {
 }
 
 impl CommitArgs {
+    /// Whether any of it was given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.why.is_given() || self.allow_empty || self.begin.is_given()
+    }
+
     /// As [`WhyArgs::info`].
     pub(crate) fn info(&self, opened: &Opened, message: &str, durability: Durability) -> Result<Info> {
         self.why.info(opened, message, durability)
@@ -70,6 +75,11 @@ impl CommitArgs {
 }
 
 impl WhyArgs {
+    /// Whether any of it was given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.message.is_some() || self.author.is_some() || self.date.is_some()
+    }
+
     /// Whether a message was given.
     pub(crate) fn has_message(&self) -> bool {
         self.message.is_some()

@@ -9,8 +9,9 @@ use bristlecone_git::{
 };
 
 use super::{
-    CopiedRef, CopyJob, CopyReport, RefChange,
+    CopiedRef, CopyError, CopyJob, CopyReport, Loss, LossKind, RefChange,
     history::{Tips, missing},
+    loss::Losses,
     refs::Foreseen,
 };
 use crate::{error::Result, repo::AnyRepo};
@@ -45,13 +46,31 @@ pub(super) fn export(
     converts: bool,
     progress: &mut dyn FnMut(Status),
 ) -> Result<CopyReport> {
+    let losses = gaps(job, progress)?;
+    if job.options.strict && !losses.is_empty() {
+        return Err(CopyError::Losses { format: job.to.format().name(), losses }.into());
+    }
     if job.options.dry_run {
-        return foresee(job, converts, progress);
+        return Ok(CopyReport { losses, ..foresee(job, converts, progress)? });
     }
     let options = ExportOptions::default().refs(names(job)).force(job.options.force).scratch(scratch(job.from));
     let to: &FilePath = &layout.git_dir;
     let report = history::export(store, job.from.backend(), to, &options, progress)?;
-    Ok(counted(converts, &report.counts, of(report.refs)))
+    Ok(CopyReport { losses, ..counted(converts, &report.counts, of(report.refs)) })
+}
+
+/// Returns how often history goes on behind what retention has cut, which a Git repository cannot say: it ends there.
+fn gaps(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Result<Vec<Loss>> {
+    let (from, mut losses) = (job.from, Losses::default());
+    if !from.backend().absent()?.is_empty() {
+        let (tips, shallow) = (Tips::of(from, job.wanted)?, from.shallow()?);
+        for one in missing(from, &tips.commits, &shallow, &mut |_| Ok(false), progress)? {
+            if one.cut {
+                losses.add(LossKind::Cut, Some(one.id), String::new);
+            }
+        }
+    }
+    Ok(losses.list())
 }
 
 /// Returns what would become of the refs, as far as that can be told without converting anything.

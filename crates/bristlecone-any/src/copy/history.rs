@@ -18,6 +18,8 @@ const TAGS_MAX: usize = 16;
 pub(super) struct NewCommit {
     pub(super) id: CommitId,
     pub(super) parents: Vec<Oid>,
+    /// Whether retention has cut a parent: others stand in its place, or none.
+    pub(super) cut: bool,
 }
 
 /// Returns the commits that tips lead to and that are not there yet, parents first. What is there has its parents there.
@@ -42,6 +44,7 @@ pub(super) fn missing(
             continue;
         }
         let commit = from.read_commit(id)?;
+        let mut cut = false;
         let mut parents = if shallow.contains(&id.oid()) { Vec::new() } else { commit.parents };
         for parent in &mut parents {
             // History goes on behind what retention has cut.
@@ -49,11 +52,12 @@ pub(super) fn missing(
                 && from.backend().read(&ObjRef::from(*parent))?.is_none()
             {
                 *parent = CommitId::new(row.next.unwrap_or(id.oid()));
+                cut = true;
             }
         }
         parents.retain(|parent| parent.oid() != id.oid());
         index.insert(id.oid(), found.len());
-        found.push(NewCommit { id, parents: parents.iter().map(CommitId::oid).collect() });
+        found.push(NewCommit { id, parents: parents.iter().map(CommitId::oid).collect(), cut });
         waiting.extend(parents.into_iter().rev());
         if found.len().is_multiple_of(TELL_EVERY) {
             progress(Status { commits_found: found.len() as u64, ..Status::default() });

@@ -40,6 +40,8 @@ pub enum LossKind {
     ParentOrder,
     /// Parents that the original store does not have itself were left out.
     Parent,
+    /// A commit follows what retention has left behind its parent: nothing says that commits are missing.
+    Cut,
     /// Zero bytes of a message were left out.
     Message,
     /// An annotated tag became a light one.
@@ -58,8 +60,8 @@ impl LossKind {
             Self::Foreign => "ids of other stores",
             Self::Mode => "unusual modes",
             Self::EmptyDir => "empty directories",
-            Self::Name => "names",
-            Self::Depth => "nested depth",
+            Self::Name => "entries of such names",
+            Self::Depth => "directories as deep",
             Self::EmptyCommit => "commits without entries",
             Self::Signature => "signatures",
             Self::Header => "headers",
@@ -69,10 +71,19 @@ impl LossKind {
             Self::Date => "dates",
             Self::ParentOrder => "orders of parents",
             Self::Parent => "parents that were never fetched",
+            Self::Cut => "gaps that retention left",
             Self::Message => "zero bytes in messages",
             Self::Tag => "annotated tags",
             Self::Ref => "refs that lead to no commit",
         }
+    }
+}
+
+impl LossKind {
+    /// Whether entries or refs were left out, with what they lead to.
+    #[must_use]
+    pub const fn leaves_out(self) -> bool {
+        matches!(self, Self::Foreign | Self::Name | Self::Depth | Self::Ref)
     }
 }
 
@@ -91,7 +102,8 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}, first ", self.kind.name(), self.count)?;
+        let left_out = if self.kind.leaves_out() { " left out" } else { "" };
+        write!(f, "{}: {}{left_out}, first ", self.kind.name(), self.count)?;
         match (&self.commit, self.place.is_empty()) {
             (Some(commit), true) => write!(f, "in commit {commit}"),
             (Some(commit), false) => write!(f, "{} in commit {commit}", self.place),

@@ -36,7 +36,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     for part in new.chunks(COMMITS) {
         let ids: Vec<CommitId> = part.iter().map(|one| one.id).collect();
         let copied = to.copy_objects(from, &ids)?;
-        part.iter().for_each(|NewCommit { id, parents }| checkpoint.add(id.oid(), id.oid(), parents));
+        part.iter().for_each(|NewCommit { id, parents, .. }| checkpoint.add(id.oid(), id.oid(), parents));
         status.commits += part.len() as u64;
         status.objects += copied.objects;
         status.bytes += copied.bytes;

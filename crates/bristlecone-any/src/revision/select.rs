@@ -133,7 +133,11 @@ pub fn select(
                 (Some(path), Some(_)) => found.paths.push(path),
                 (Some(_), None) => return Err(RevisionError::Both { word: shown(word) }.into()),
                 (None, Some(error)) if error.kind() == ErrorKind::Mistake => return Err(error),
-                (None, Some(_)) => return Err(RevisionError::Neither { word: shown(word) }.into()),
+                (None, Some(_)) => {
+                    // What no path can be is told as such.
+                    path_of(word)?;
+                    return Err(RevisionError::Neither { word: shown(word) }.into());
+                }
             }
         }
         return Ok(found);

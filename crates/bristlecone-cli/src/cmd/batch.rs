@@ -67,6 +67,8 @@ struct Group {
     // Each with the number of its line.
     edits: Vec<(u64, Edit)>,
     moves: Vec<(u64, Move)>,
+    // Whether there is to be a commit although nothing changes.
+    commits: bool,
 }
 
 /// What was done so far.
@@ -90,7 +92,11 @@ pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
         let parsed = parse::line(&line).map_err(|failure| at_line(failure, number, &done))?;
         match parsed {
             None => {}
-            Some(Line::Commit(message)) => finish(&opened, &args, message, mem::take(&mut group), &mut done, context)?,
+            Some(Line::Commit(message)) => {
+                // With --allow-empty also where nothing stands before it.
+                group.commits = args.commit.allow_empty;
+                finish(&opened, &args, message, mem::take(&mut group), &mut done, context)?;
+            }
             Some(Line::Edit(edit)) => {
                 let changes = !matches!(edit, Edit::Test(..));
                 group.edits.push((number, edit));
@@ -148,18 +154,18 @@ fn finish(
     done: &mut Done,
     context: &mut Context,
 ) -> Result<()> {
-    if group.edits.is_empty() && group.moves.is_empty() {
+    if group.edits.is_empty() && group.moves.is_empty() && !group.commits {
         return Ok(());
     }
     let moves = moves(opened, &group.moves, args.force, done)?;
     let changes = group.edits.iter().filter(|(_, edit)| !matches!(edit, Edit::Test(..))).count() as u64;
-    let commits = changes > 0 || args.commit.allow_empty && !group.edits.is_empty();
+    let commits = changes > 0 || group.commits || args.commit.allow_empty && !group.edits.is_empty();
     check_own_moves(opened, &group, commits, &moves, done)?;
     let standard = format!("Make {}", count(changes, "change", "changes"));
     let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
-    let change = change.saying(message).moving(moves);
+    let change = change.saying(message).moving(moves.clone());
     let edit = &mut |tree: &mut Tree| apply(tree, &group.edits, args.force, done);
-    let committed = if group.edits.is_empty() { None } else { Some(change.commit(edit)?) };
+    let committed = if group.edits.is_empty() && !group.commits { None } else { Some(change.commit(edit)?) };
     if committed.is_none() {
         change.move_refs()?;
     }
@@ -167,7 +173,7 @@ fn finish(
     done.moves += group.moves.len() as u64;
     done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));
     if done.untold.is_none() {
-        done.untold = tell(opened, committed.as_ref(), changes, &group.moves, context).err();
+        done.untold = tell(opened, committed.as_ref(), changes, &moves, context).err();
     }
     // Files that followed the commit are whole by now.
     ending::asked().map_or(Ok(()), |signal| Err(Failure::ended_by(signal)))
@@ -177,16 +183,24 @@ fn tell(
     opened: &Opened,
     committed: Option<&Committed>,
     changes: u64,
-    moves: &[(u64, Move)],
+    moves: &[RefMove],
     context: &mut Context,
 ) -> Result<()> {
     if let Some(committed) = committed {
         committed.tell(&mut context.out, &format!("made {}", count(changes, "change", "changes")))?;
         context.out.item(committed.fields(opened))?;
     }
-    for (_, moved) in moves {
-        let verb = if moved.to.is_some() { "moved" } else { "removed" };
-        context.out.made(format!("{verb} the branch {}", show(short_branch(&moved.name))))?;
+    for moved in moves {
+        let name = show(short_branch(&moved.name));
+        let was = match &moved.expected {
+            Expected::Is(RefTarget::Object(at)) => format!(", which was at commit {}", at.oid),
+            _ => String::new(),
+        };
+        context.out.made(match (&moved.to, &moved.expected) {
+            (None, _) => format!("removed the branch {name}{was}"),
+            (Some(_), Expected::Absent) => format!("made the branch {name}"),
+            (Some(_), _) => format!("moved the branch {name}{was}"),
+        })?;
     }
     Ok(())
 }
@@ -270,9 +284,22 @@ fn ref_move(opened: &Opened, wanted: &Move, moved: &[CommitId], force: bool) -> 
         let expected = if expected == Expected::Any { Expected::Is(now) } else { expected };
         return as_expected(opened, RefMove { name, expected, to: None });
     };
-    let name = opened.repo.branch(check_new_branch(&wanted.name)?)?.moving_ref()?;
+    let branch = opened.repo.branch(check_new_branch(&wanted.name)?)?;
+    let (name, to) = (branch.moving_ref()?, at(to)?);
     opened.check_not_checked_out(&name)?;
-    as_expected(opened, RefMove { name, expected, to: Some(at(to)?.into()) })
+    let expected = match (expected, opened.backend().get_ref(&name)?) {
+        // Who says where it is knows what it lets go of.
+        (Expected::Any, Some(RefTarget::Object(now))) => {
+            if !force {
+                let way = "move it with --force, or say where it is with `branch NAME REV OLD`";
+                branches::check_merged(opened, &branch, now.into(), &[moved, &[to]].concat(), way)?;
+            }
+            // What was looked at is what moves.
+            Expected::Is(RefTarget::Object(now))
+        }
+        (expected, _) => expected,
+    };
+    as_expected(opened, RefMove { name, expected, to: Some(to.into()) })
 }
 
 /// Says so at once where a ref holds something else than is expected; another process may still move it meanwhile.

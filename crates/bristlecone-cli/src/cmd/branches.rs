@@ -126,15 +126,24 @@ pub(super) fn removable(opened: &Opened, name: &str, force: bool, moved: &[Commi
     opened.check_not_checked_out(branch.ref_name())?;
     // A symbolic ref goes alone: the branch that it leads to stays.
     if let (RefTarget::Object(at), false) = (&now, force) {
-        check_merged(opened, &branch, (*at).into(), moved)?;
+        let way = "move another branch there first, or remove it with --force";
+        check_merged(opened, &branch, (*at).into(), moved, way)?;
     }
     Ok((branch, now))
 }
 
-/// Refuses to remove a branch whose commits no other branch has, and neither has what is checked out.
-fn check_merged(opened: &Opened, branch: &Branch, at: CommitId, moved: &[CommitId]) -> Result<()> {
-    let mut others: Vec<CommitId> =
-        opened.repo.checked_out_commit()?.into_iter().chain(moved.iter().copied()).collect();
+/// Refuses to let go of commits that only a branch has, no other branch and not what is checked out; `way` says what helps.
+pub(super) fn check_merged(
+    opened: &Opened,
+    branch: &Branch,
+    at: CommitId,
+    moved: &[CommitId],
+    way: &str,
+) -> Result<()> {
+    let mut others = moved.to_vec();
+    if opened.repo.checked_out()? != Head::Branch(branch.name().to_owned()) {
+        others.extend(opened.repo.checked_out_commit()?);
+    }
     for prefix in ["refs/heads/", "refs/remotes/"] {
         for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
             others.extend(opened.repo.resolve(&name)?.map(|at| opened.repo.commit_id(at)));
@@ -144,8 +153,7 @@ fn check_merged(opened: &Opened, branch: &Branch, at: CommitId, moved: &[CommitI
     match opened.repo.log(&[at], lone).next().transpose()? {
         None => Ok(()),
         Some(_) => Err(Failure::usage(format!(
-            "the branch \"{}\" has commits that no other branch has; move another branch there first, or remove it \
-             with --force",
+            "the branch \"{}\" has commits that no other branch has; {way}",
             show(branch.name())
         ))),
     }

@@ -69,7 +69,8 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
     }
     let engine = &report.engine;
     if !report.opened {
-        return out.line("the store cannot be opened; nothing else was checked");
+        let way = "`cone repair --help` says what can be done without a backup";
+        return out.line(format_args!("the store cannot be opened; nothing else was checked; {way}"));
     }
     let mut checked = vec![
         text::count(report.objects, "object", "objects"),

@@ -25,37 +25,47 @@ pub(super) fn branches() -> ArgValueCompleter {
 
 /// Completes revisions: HEAD, branches and tags.
 pub(super) fn revisions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| with_store(|opened| Some(starting(current, revision_names(opened)?))))
+}
+
+/// Completes what is either.
+pub(super) fn revisions_and_paths() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         with_store(|opened| {
-            let mut names = vec!["HEAD".to_owned()];
-            names.extend(opened.repo.branches().ok()?);
-            names.extend(opened.repo.tags().ok()?);
+            let mut names = revision_names(opened)?;
+            names.extend(path_names(opened, current).unwrap_or_default());
             Some(starting(current, names))
         })
     })
 }
 
+fn revision_names(opened: &Opened) -> Option<Vec<String>> {
+    let mut names = vec!["HEAD".to_owned()];
+    names.extend(opened.repo.branches().ok()?);
+    names.extend(opened.repo.tags().ok()?);
+    Some(names)
+}
+
 /// Completes paths of the tree that the other words choose: that of `--at`, of the branch, or of what is checked out.
 pub(super) fn paths() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        with_store(|opened| {
-            let typed = current.to_str()?;
-            let (above, step) = typed.rsplit_once('/').map_or(("", typed), |(above, step)| (above, step));
-            let tree = opened.tree_to_read(word_behind(&["--at"]).as_ref()).ok()?;
-            // An escape that is not typed to its end tells nothing of the byte that it stands for.
-            let plain = step.split('%').next().unwrap_or_default();
-            let listing = Listing::new().prefix(plain.as_bytes()).limit(OFFERED_MAX);
-            let entries = tree.list_with(path::parse(OsStr::new(above)).ok()?, &listing).ok()?;
-            let mut found = Vec::new();
-            for entry in entries {
-                let entry = entry.ok()?;
-                let end = if entry.kind() == EntryKind::Dir { "/" } else { "" };
-                let above = if above.is_empty() { String::new() } else { format!("{above}/") };
-                found.push(format!("{above}{}{end}", word(entry.step())));
-            }
-            Some(starting(current, found))
-        })
-    })
+    ArgValueCompleter::new(|current: &OsStr| with_store(|opened| Some(starting(current, path_names(opened, current)?))))
+}
+
+fn path_names(opened: &Opened, current: &OsStr) -> Option<Vec<String>> {
+    let typed = current.to_str()?;
+    let (above, step) = typed.rsplit_once('/').map_or(("", typed), |(above, step)| (above, step));
+    let tree = opened.tree_to_read(word_behind(&["--at"]).as_ref()).ok()?;
+    // An escape that is not typed to its end tells nothing of the byte that it stands for.
+    let plain = step.split('%').next().unwrap_or_default();
+    let listing = Listing::new().prefix(plain.as_bytes()).limit(OFFERED_MAX);
+    let mut found = Vec::new();
+    for entry in tree.list_with(path::parse(OsStr::new(above)).ok()?, &listing).ok()? {
+        let entry = entry.ok()?;
+        let end = if entry.kind() == EntryKind::Dir { "/" } else { "" };
+        let above = if above.is_empty() { String::new() } else { format!("{above}/") };
+        found.push(format!("{above}{}{end}", word(entry.step())));
+    }
+    Some(found)
 }
 
 /// Returns a step as a path of the command line has it, without what a shell takes for its own.

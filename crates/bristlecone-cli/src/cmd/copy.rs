@@ -18,7 +18,7 @@ use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
     open::{Access, refuse_within_store},
-    output::{Fields, fields, put_name, say},
+    output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
 };
@@ -39,8 +39,8 @@ FROM and TO are folders, urls such as git+file:///srv/data.git or lsm:///srv/dat
 again, and a copy that was stopped goes on where it was: run it again. Between stores of the same format and options all ids are the same. Else
 each commit is converted, and the command says what the other format cannot keep, with the first example of each.
 
-A ref that is there moves only forward, unless with --force. Exit code 1: a ref stayed where it was, or was left out;
-there is nothing to copy; with --strict, something cannot be kept, and nothing was written.")]
+A ref that is there moves only forward, unless with --force. Exit code 1: a ref stayed where it was, a ref or an entry was
+left out; there is nothing to copy; with --strict, something cannot be kept, and nothing was written.")]
 pub(super) struct CopyArgs {
     /// The store that is copied
     #[arg(value_name = "FROM")]
@@ -109,8 +109,8 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
     let did = if args.dry_run { "would copy" } else { "copied" };
     context.out.made(format!("{did} {} to {}", show(&args.from), show(&args.to)))?;
     let mut all = fields! {};
-    put_name(&mut all, "from", args.from.as_encoded_bytes());
-    put_name(&mut all, "to", args.to.as_encoded_bytes());
+    put_text(&mut all, "from", args.from.as_encoded_bytes());
+    put_text(&mut all, "to", args.to.as_encoded_bytes());
     all.extend(described(&report, &args, made && !args.dry_run, to.format().name(), seconds));
     context.out.document(all)?;
     if report.is_whole() { Ok(()) } else { Err(Failure::answered()) }

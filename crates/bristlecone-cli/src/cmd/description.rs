@@ -67,6 +67,7 @@ fn completed(arg: Arg, words: &[&str], elsewhere: bool) -> Arg {
     let file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
     match value_name(&arg) {
         Some("PATH") if !file => arg.add(complete::paths()),
+        Some("REV|PATH") => arg.add(complete::revisions_and_paths()),
         Some("REV" | "REV|ID" | "NAME|REV" | "START" | "BEFORE" | "AFTER") if !elsewhere => {
             arg.add(complete::revisions())
         }

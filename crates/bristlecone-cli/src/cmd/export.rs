@@ -34,8 +34,8 @@ Examples:
 Files are made anew, with executable bits and links as they were imported. No link is followed, and nothing
 outside the folder is touched. Names that no file can have are refused before anything is written.
 
-A history that came from Git has the same ids again. In a repository that is there, refs move only forward, and
-not while they are checked out, unless with --force. Exit code 1: a ref stayed where it was.")]
+A history that came from Git has the same ids again. In a repository that is there, refs move only forward, unless
+with --force, and those that Git has checked out stay. Exit code 1: a ref stayed where it was.")]
 pub(super) struct ExportArgs {
     /// The folder, which is made unless it is there
     #[arg(value_name = "DIR", required_unless_present = "git", conflicts_with = "git")]
@@ -64,10 +64,16 @@ pub(super) struct ExportArgs {
 }
 
 pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
+    // A conflict of DIR with --git takes the demand for it away.
+    let of_git = [("--ref", !args.refs.is_empty()), ("--bare", args.bare), ("--hash", args.hash.is_some())];
+    if let (None, Some((option, _))) = (&args.git, of_git.into_iter().find(|(_, given)| *given)) {
+        return Err(Failure::usage(format!("{option} is for whole histories; give --git PATH, or leave it out")));
+    }
     let dir = match (&args.git, &args.dir) {
         (Some(to), _) => {
-            let (bare, force) = (args.bare, args.force);
-            return export_git::run(Wanted { to, refs: args.refs, bare, force, hash: args.hash }, context);
+            let (bare, force, mut refs) = (args.bare, args.force, args.refs);
+            refs.extend(context.globals.branch()?.map(|name| format!("refs/heads/{name}")));
+            return export_git::run(Wanted { to, refs, bare, force, hash: args.hash }, context);
         }
         (None, Some(dir)) => dir.clone(),
         (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),

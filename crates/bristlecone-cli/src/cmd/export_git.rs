@@ -13,7 +13,7 @@ use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
     open::{Access, refuse_within_store},
-    output::{Fields, fields, put_name, say},
+    output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
 };
@@ -54,11 +54,15 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let report = report.map_err(of_export)?;
     ending::made_it();
     drop(progress);
+    if report.made {
+        // A working tree without files would show all of them as removed.
+        context.globals.elsewhere(Some(wanted.to.to_owned())).open(Access::Write)?.check_out_files()?;
+    }
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);
     context.out.made(format!("exported to {}", show(wanted.to)))?;
     let mut all = describe(&report, seconds);
-    put_name(&mut all, "to", wanted.to.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "to", wanted.to.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
     let stayed = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
     if stayed { Err(Failure::answered()) } else { Ok(()) }

@@ -1,8 +1,13 @@
 //! `cone gc`: room that nothing needs any more.
 
-use std::{cell::RefCell, ops::ControlFlow};
+use std::{
+    cell::RefCell,
+    ops::ControlFlow,
+    thread,
+    time::{Duration, Instant},
+};
 
-use bristlecone::{SweepLimits, SweepStatus, SweepStep, Swept};
+use bristlecone::{Error, SweepLimits, SweepStatus, SweepStep, Swept};
 use bristlecone_any::AnyRepo;
 use clap::Args;
 
@@ -32,12 +37,13 @@ day stays: another process may be about to use it. Files that a process still re
 store it needs room for what is live of what was written since the last collection, and then for 256 MiB at a time. A store of
 version 1 of the engine is made one of version 2 first, which earlier programs cannot open.
 
-On the backends fs, lmdb and lsm another process that has the store open is in the way, and there is no grace. In a Git
-repository packs are put together, and what nothing leads to is left to `git gc` and its rules.")]
+On the backends fs, lmdb and lsm another process that has the store open is in the way, for as long as --wait says, and there
+is no grace: --grace, --partial and --max-rate are for the disk engine. In a Git repository packs are put together, and what
+nothing leads to is left to `git gc` and its rules.")]
 pub(super) struct GcArgs {
-    /// For how long what no ref leads to stays after it was written: a number with s, m, h or d
-    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = seconds)]
-    grace: u32,
+    /// For how long what no ref leads to stays after it was written, on the disk engine: a number with s, m, h or d [default: 1d]
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    grace: Option<u32>,
     /// Look only at what was written since the last collection, on the disk engine: quicker, and garbage among what that one
     /// kept stays
     #[arg(long, conflicts_with = "full")]
@@ -55,25 +61,60 @@ pub(super) struct GcArgs {
 
 impl GcArgs {
     fn limits(&self) -> SweepLimits {
-        let limits = SweepLimits::default().grace(self.grace).dry_run(self.dry_run);
+        let limits = SweepLimits::default().grace(self.grace.unwrap_or(GRACE_SECONDS)).dry_run(self.dry_run);
         limits.partial(self.partial && !self.full).rate(self.max_rate.unwrap_or(u64::MAX))
+    }
+
+    /// Refuses what means nothing to a store.
+    fn check(&self, opened: &AnyRepo) -> Result<()> {
+        let given =
+            [("--grace", self.grace.is_some()), ("--partial", self.partial), ("--max-rate", self.max_rate.is_some())];
+        match given.into_iter().find(|(_, given)| *given && opened.disk().is_none()) {
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option} is for stores of the disk engine, and this one is of the backend {}; leave it out",
+                opened.backend().name()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// For how long what no ref leads to stays unless it is told.
+const GRACE_SECONDS: u32 = 86_400;
+/// How often it is looked whether a process that is in the way has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Collects once no other process is in the way.
+fn sweep(opened: &AnyRepo, limits: &SweepLimits, wait_ms: u64) -> Result<Swept> {
+    let began = Instant::now();
+    loop {
+        let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match sweep_once(opened, limits) {
+            Err(Error::Locked { .. }) if waited < wait_ms => thread::sleep(LOOK_EVERY),
+            Err(Error::Locked { file, holder, waited_ms }) => {
+                return Err(Error::Locked { file, holder, waited_ms: waited.max(waited_ms) }.into());
+            }
+            done => return Ok(done?),
+        }
     }
 }
 
 /// Collects, and shows how far that is.
-fn sweep(opened: &AnyRepo, limits: &SweepLimits) -> Result<Swept> {
+fn sweep_once(opened: &AnyRepo, limits: &SweepLimits) -> bristlecone::Result<Swept> {
     let line = RefCell::new(Progress::new("marked", None));
-    Ok(opened.sweep_watched(&opened.retention()?, &[], limits, &|status: &SweepStatus| {
+    opened.sweep_watched(&opened.retention()?, &[], limits, &|status: &SweepStatus| {
         let verb = if status.step == SweepStep::Copy { "copied" } else { "marked" };
         line.borrow_mut().tick_with(|_| {
             format!("{verb} {}, {}", text::count(status.objects, "object", "objects"), text::bytes(status.bytes))
         });
         ControlFlow::Continue(())
-    })?)
+    })
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open_repo(Access::Write)??;
+    args.check(&opened)?;
+    let wait_ms = context.globals.wait_ms()?;
     if args.dry_run {
         return dry_run(&args, &opened, context);
     }
@@ -82,7 +123,7 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     if let Some((git, _)) = opened.git() {
         git.repack_all()?;
     } else if opened.backend().capabilities().sweep {
-        swept = sweep(&opened, &args.limits())?;
+        swept = sweep(&opened, &args.limits(), wait_ms)?;
     } else {
         return Err(Failure::usage(
             "a store of this backend does not collect; `cone copy` brings what refs lead to into a new one",
@@ -119,7 +160,7 @@ fn dry_run(args: &GcArgs, opened: &AnyRepo, context: &mut Context) -> Result<()>
     if !opened.backend().capabilities().sweep {
         return Err(Failure::usage("only a store that collects by itself can say before what would go"));
     }
-    let swept = sweep(opened, &args.limits())?;
+    let swept = sweep(opened, &args.limits(), context.globals.wait_ms()?)?;
     context.out.line(would_go(swept.commits, Some(swept.bytes)))?;
     context.out.document(fields! { "objects": swept.objects, "bytes": swept.bytes, "commits": swept.commits })
 }

@@ -96,6 +96,14 @@ pub(super) struct ImportArgs {
 }
 
 pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
+    // A conflict of DIR with --git takes the demand for it away.
+    let of_git = [("--ref", !args.refs.is_empty()), ("--skip-missing", args.skip_missing)];
+    if let (None, Some((option, _))) = (&args.git, of_git.into_iter().find(|(_, given)| *given)) {
+        return Err(Failure::usage(format!("{option} is for whole histories; give --git PATH, or leave it out")));
+    }
+    if args.git.is_some() && args.commit.is_given() {
+        return Err(Failure::usage("--git brings commits as they are: leave out what is for a new one, such as -m"));
+    }
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
             let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);

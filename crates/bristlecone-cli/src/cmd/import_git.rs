@@ -12,7 +12,7 @@ use super::Context;
 use crate::{
     failure::{Failure, Result},
     open::{Access, Opened},
-    output::{Fields, fields, put_name, say},
+    output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
 };
@@ -61,7 +61,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     tell(&report, seconds);
     context.out.made(format!("imported {}", show(wanted.from)))?;
     let mut all = describe(&report, seconds);
-    put_name(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
     if whole { Ok(()) } else { Err(Failure::answered()) }
 }

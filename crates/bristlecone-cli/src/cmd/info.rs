@@ -10,7 +10,7 @@ use super::{Context, retention::short as short_pattern};
 use crate::{
     failure::Result,
     open::{Access, short},
-    output::{fields, put_name},
+    output::{fields, put_text},
     text::{bytes, count, show, span},
 };
 use bristlecone_any::{AnyBackend, Head};
@@ -149,7 +149,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         out.line(format_args!("\n{counts}"))?;
     }
     let mut all = fields! {};
-    put_name(&mut all, "store", dir.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "store", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "format": format.name.as_str(),
         "format_version": format.version,
@@ -162,7 +162,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     opened.put_commit(&mut all, commit.as_ref());
     if let Some((worktree, branch)) = git {
         match worktree {
-            Some(worktree) => put_name(&mut all, "worktree", worktree.as_os_str().as_encoded_bytes()),
+            Some(worktree) => put_text(&mut all, "worktree", worktree.as_os_str().as_encoded_bytes()),
             None => _ = all.insert("worktree".to_owned(), ().into()),
         }
         all.insert("git_head".to_owned(), branch.into());

@@ -18,7 +18,7 @@ use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
     open::{Access, is_okra, refuse_within_store},
-    output::{fields, put_name},
+    output::{fields, put_text},
     text::show,
 };
 use bristlecone_any::{AnyFormat, FIRST_BRANCH, Found, Place, check_new_branch, store_dir};
@@ -117,6 +117,11 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, Some(dir)) => dir.to_owned(),
         (None, None) => PathBuf::from("."),
     };
+    if top.to_str().is_some_and(|text| text.contains("://")) {
+        return Err(Failure::usage(
+            "name the folder alone, and the backend with --backend; a url is for stores that are there",
+        ));
+    }
     let dir = store_dir(&top);
     if let Some(above) = dir.parent() {
         refuse_within_store(above)?;
@@ -149,7 +154,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let format = repo.format().tag();
     context.out.made(format!("made a store in {}", show(&dir)))?;
     let mut all = fields! {};
-    put_name(&mut all, "store", dir.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "store", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "format": format.name.as_str(),
         "format_version": format.version,

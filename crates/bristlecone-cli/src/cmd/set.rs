@@ -26,7 +26,7 @@ use bristlecone_any::{Tree, path};
 Examples:
   cone set fruit/apple red -m \"An apple\"
   cone set photos/one.jpg - < one.jpg          the value from standard input
-  cone set a%2Fb/c%0Ad value                   %XX stands for any byte but the slash
+  cone set a%20b/c%0Ad value                   %XX stands for any byte but the slash
   cone set fruit/apple=red fruit/plum=blue     several values in one commit
   cone set temperature --value -5              a value that begins with a dash; or: cone set temperature -- -5
   cone set -b trial fruit/plum blue            on another branch

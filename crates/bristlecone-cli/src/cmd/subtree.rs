@@ -94,7 +94,8 @@ fn subtree_branch(opened: &Opened, name: &str) -> Result<Branch> {
 /// Says that a commit has no such directory.
 fn no_directory(prefix: &Path, at: CommitId) -> Failure {
     let commit = short(&at);
-    Failure::negative(format!("there is no directory {prefix} in commit {commit}; begin it with `cone subtree add`"))
+    let way = "begin one where nothing is with `cone subtree add`";
+    Failure::negative(format!("there is no directory {prefix} in commit {commit}; {way}"))
 }
 
 /// Says what to do where a squashed commit is not here.

@@ -56,6 +56,9 @@ pub(super) fn run(args: TagArgs, context: &mut Context) -> Result<()> {
     match &args.name {
         Some(_) if args.delete => delete(&args, context),
         Some(name) if !args.list => make(name, &args, context),
+        None if args.annotate || args.force || args.why.is_given() => {
+            Err(Failure::usage("name the tag that is to be made, as in `cone tag -a v1.0 -m MESSAGE`"))
+        }
         _ => list(&args, context),
     }
 }

@@ -175,3 +175,34 @@ fn a_store_that_may_not_be_written() {
     write.failed(3, &["permission denied", "check its owner"]);
     assert_eq!(place.ok(["get", "a"]), "1");
 }
+
+#[test]
+fn options_that_mean_nothing_here_are_refused() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    std::fs::create_dir(place.path("files")).unwrap();
+    place.file("files/one", "1");
+    for words in [
+        &["export", "out", "--bare"][..],
+        &["export", "out", "--hash", "sha256"],
+        &["export", "out", "--ref", "main"],
+        &["import", "files", "--ref", "main"],
+        &["import", "files", "--skip-missing"],
+    ] {
+        place.fails(2, &["give --git PATH"], words);
+    }
+    place.fails(2, &["leave out"], ["import", "--git", "files", "--date", "1"]);
+    place.fails(2, &["name the tag"], ["tag", "-a", "-m", "message"]);
+    assert!(!place.path("out").exists());
+    for backend in ["fs", "lmdb", "lsm"] {
+        place.ok(["init", "--backend", backend, backend]);
+        for option in ["--grace=1h", "--partial", "--max-rate=1MB"] {
+            place.fails(2, &["disk engine", option.split('=').next().unwrap()], ["-r", backend, "gc", option]);
+        }
+        place.ok(["-r", backend, "gc"]);
+    }
+    place.fails(2, &["--backend"], ["init", "lsm+file:///x"]);
+    let url = format!("lsm+file://{}", place.path("lsm/.bristlecone").display());
+    place.ok(["-r", &url, "set", "b", "2"]);
+    assert_eq!(place.ok(["-r", "lsm", "get", "b"]), "2");
+}

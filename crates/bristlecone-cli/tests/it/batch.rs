@@ -224,3 +224,28 @@ fn a_batch_whose_test_fails_is_a_document_all_the_same() {
     let document: Value = serde_json::from_slice(&run.out).unwrap();
     assert_eq!(document["commits"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_branch_that_moves_lets_go_of_no_commits_unless_told() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "-b", "keep", "-c", "z", "unique"]);
+    let keep = place.json(["log", "-b", "keep", "-n", "1"])["commits"][0]["commit"].as_str().unwrap().to_owned();
+    let moves = |line: &str, options: &[&str]| place.feed([&["batch"], options].concat(), line.as_bytes());
+    moves("branch keep main\n", &[]).failed(2, &["keep", "has commits that no other branch has", "OLD"]);
+    let moved = moves(&format!("branch keep main {keep}\n"), &[]);
+    assert_eq!(
+        (moved.code, String::from_utf8(moved.out).unwrap()),
+        (0, format!("moved the branch keep, which was at commit {keep}\n"))
+    );
+    assert_eq!(moves(&format!("branch keep {keep}\n"), &[]).code, 0);
+    assert_eq!(moves("branch keep main\n", &["--force"]).code, 0);
+    // What is checked out is no other branch.
+    moves("branch main HEAD~1\n", &[]).failed(1, &["HEAD~1"]);
+    place.ok(["branches", "-d", "keep"]);
+    place.ok(["set", "a", "2"]);
+    moves("branch main HEAD~1\n", &[]).failed(2, &["main", "has commits that no other branch has"]);
+    // A message alone is a commit where that may be empty.
+    assert_eq!(place.feed(["batch", "--allow-empty"], b"commit alone\n").code, 0);
+    assert!(place.ok(["log", "--oneline", "-1"]).trim_end().ends_with("alone"));
+}

@@ -4,7 +4,10 @@ use std::process::Stdio;
 
 use bristlecone_needs::needs;
 
-use crate::{git_harness::GitPlace, harness::Run};
+use crate::{
+    git_harness::GitPlace,
+    harness::{Place, Run},
+};
 
 #[needs(git)]
 #[test]
@@ -353,4 +356,19 @@ fn two_verbs_and_a_git_at_once_lose_nothing() {
         8
     );
     place.clean();
+}
+
+#[needs(git)]
+#[test]
+fn a_repository_that_an_export_makes_has_the_files_of_its_branch() {
+    let place = Place::with_store();
+    place.ok(["set", "fruit/apple=red", "plum=blue"]);
+    place.ok(["export", "--git", "project"]);
+    let git = bristlecone_testkit::git::Git::new(place.path("project"));
+    assert_eq!(git.text(&["status", "--porcelain"]), "");
+    assert_eq!(std::fs::read(place.path("project/fruit/apple")).unwrap(), b"red");
+    place.ok(["set", "pear", "green"]);
+    place.fails(1, &["checked out"], ["export", "--git", "project", "--force"]);
+    place.ok(["export", "--git", "bare.git"]);
+    assert!(!place.path("bare.git/fruit").exists());
 }

@@ -43,6 +43,19 @@ fn rules_cut_history_and_the_log_says_where() {
     place.ok(["copy", ".", "copy"]);
     assert_eq!(place.ok(["-r", "copy", "log", "--oneline"]), log);
     assert!(place.ok(["-r", "copy", "check"]).contains("no damage"));
+    // Another format cannot say so: what is lost is told, before anything is written if that is asked for.
+    for to in ["conv", "git"] {
+        let format: &[&str] = if to == "conv" { &["--format", "tezos"] } else { &["--format", "git"] };
+        let strict = [&["copy", ".", to, "--strict"], format].concat();
+        place.fails(1, &["gaps that retention left: 2"], strict);
+        assert!(!place.path(to).join(".bristlecone/segments").exists());
+        let report = place.json([&["copy", ".", to], format].concat());
+        let gaps = |loss: &&serde_json::Value| loss["what"] == "gaps that retention left";
+        assert_eq!(report["lost"].as_array().unwrap().iter().find(gaps).unwrap()["count"], 2, "{report}");
+    }
+    let url = format!("git+file://{}", place.path("out.git").display());
+    place.fails(1, &["gaps that retention left: 2"], ["copy", ".", &url, "--strict"]);
+    assert_eq!(place.json(["copy", ".", &url])["lost"][0]["count"], 2);
     place.ok(["init", "--backend", "lsm", "lsm"]);
     place.fails(2, &["retention", "disk engine"], ["copy", ".", "lsm"]);
 }

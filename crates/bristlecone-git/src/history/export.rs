@@ -45,7 +45,7 @@ pub struct ExportOptions {
     pub refs: Vec<String>,
     /// Whether a repository that is made has no working tree. One whose name ends in `.git` never has.
     pub bare: bool,
-    /// Whether refs move even if they drop commits, or are checked out.
+    /// Whether refs move even if they drop commits. Those that Git has checked out stay.
     pub force: bool,
     /// The hash of a repository that is made from a store of the format `native`; SHA-1 by default.
     pub algorithm: Option<Algorithm>,

@@ -6,7 +6,7 @@ use std::{io, sync::Arc, thread};
 
 use super::{
     DiskBackend, DiskLock, DiskOptions, StoreHeader,
-    files::{BEHIND, CHUNK_BYTES, SEGMENTS, STORE, random_word},
+    files::{BEHIND, CHUNK_BYTES, SEGMENTS, STORE, STORE_COPY, random_word},
     header::verified_copy,
     lock::NOTICED,
     log::{DiskState, LogWriter},
@@ -98,12 +98,24 @@ fn foreign_header(storage: &Arc<dyn Storage>) -> Error {
     Error::Lost { file: storage.describe(STORE), reason }
 }
 
+/// Whether the header and its copy are whole and of one store.
+fn agree(storage: &Arc<dyn Storage>) -> bool {
+    let salt = |found: Result<StoreHeader, Error>| found.ok().map(|header| header.salt);
+    let header = salt(StoreHeader::read(storage));
+    header.is_some() && header == salt(StoreHeader::read_file(storage, STORE_COPY))
+}
+
 /// Puts the header back from its copy; without a copy, `wrong` is what is the matter with the header.
 fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Error) -> Result<StoreHeader, Error> {
     let store_lock = DiskLock::open(storage, options)?;
     let _guard = store_lock.take()?;
     let header = match verified_copy(storage) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(wrong),
+        Err(Error::Lost { .. }) if agree(storage) => {
+            let reason = "no segment has a head that goes with the store's header, which is whole, as its copy is: the segments are \
+                          damaged or missing; put them back from a backup";
+            return Err(Error::Lost { file: storage.describe(SEGMENTS), reason: reason.to_owned() });
+        }
         found => found?,
     };
     header.write(storage)?;

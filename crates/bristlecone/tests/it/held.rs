@@ -449,7 +449,7 @@ fn collected_before_each_append() -> Repo {
     values.write().unwrap();
     drop(values);
     let hooked = Hooked::new(repo.backend().clone(), move |appends| {
-        if (1..6).contains(&appends) {
+        if (1..3).contains(&appends) {
             open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap();
         }
     });

@@ -300,8 +300,8 @@ fn a_tree_of_another_store_is_set_as_it_is_with_its_edits() {
         let mut here = to.tree();
         here.set("beside", b"1").unwrap();
         here.set_tree(steps, tree).unwrap();
-        let id = to.branch("main").unwrap().commit(&mut here, &bristlecone::Info::unsigned("set")).unwrap();
-        let below = to.checkout(id).unwrap().get_tree(steps).unwrap().unwrap();
+        let root = here.write().unwrap();
+        let below = to.tree_at(root).get_tree(steps).unwrap().unwrap();
         assert_eq!(below.root().unwrap(), tree.root().unwrap(), "at {steps:?}");
         assert_eq!(below.get("new/long").unwrap().is_some_and(|bytes| bytes == long), tree.is_edited());
     }

@@ -67,7 +67,9 @@ impl Rules {
     pub(super) fn info(&self, commit: &Commit, one: &NewCommit, losses: &mut Losses) -> Info {
         let id = Some(one.id);
         let mut lost = |kind, place: &str| losses.add(kind, id, || place.to_owned());
-        if one.parents.len() < commit.parents.len() {
+        if one.cut {
+            lost(LossKind::Cut, "");
+        } else if one.parents.len() < commit.parents.len() {
             lost(LossKind::Parent, "");
         }
         if self.sorts_parents && one.parents.len() > 1 {

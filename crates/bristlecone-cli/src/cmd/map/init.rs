@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     cmd::{Context, init},
     failure::{Failure, Result},
-    output::{fields, put_name},
+    output::{fields, put_text},
     text::show,
 };
 
@@ -82,7 +82,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let root = map.read()?.root()?;
     context.out.made(format!("made an Okra map in {}", show(&dir)))?;
     let mut all = fields! { "kind": "okra" };
-    put_name(&mut all, "map", dir.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "map", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "mode": mode_name(mode),
         "k": okra::HASH_BYTES,

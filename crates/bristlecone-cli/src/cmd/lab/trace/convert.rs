@@ -9,7 +9,7 @@ use crate::{
     cmd::Context,
     failure::{Failure, Result},
     newfile::NewFile,
-    output::{fields, put_name},
+    output::{fields, put_text},
     progress::{Done, Progress},
     text::{self, show},
 };
@@ -67,8 +67,8 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
         text::count(done.keys, "key", "keys"),
     ))?;
     let mut all = fields! {};
-    put_name(&mut all, "file", args.file.as_os_str().as_encoded_bytes());
-    put_name(&mut all, "out", args.out.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "file", args.file.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "out", args.out.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "path_conversion": args.path_conversion.to_string(),
         "commits": done.commits,

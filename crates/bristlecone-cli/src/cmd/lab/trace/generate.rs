@@ -13,7 +13,7 @@ use crate::{
     cmd::Context,
     failure::{Failure, Result},
     newfile::NewFile,
-    output::{fields, put_name, say},
+    output::{fields, put_text, say},
     progress::Progress,
     text::{self, show},
 };
@@ -87,7 +87,7 @@ fn report(args: &GenerateArgs, context: &mut Context, counts: &RowCounts, bytes:
     }
     let kinds = RowKind::ALL.map(|kind| Value::Object(fields! { "kind": kind.name(), "rows": counts.of(kind) }));
     let mut all = fields! {};
-    put_name(&mut all, "out", args.out.as_os_str().as_encoded_bytes());
+    put_text(&mut all, "out", args.out.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "seed": args.seed,
         "commits": args.commits,

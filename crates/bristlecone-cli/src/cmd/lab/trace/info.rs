@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     cmd::Context,
     failure::Result,
-    output::{Fields, Output, fields, put_name, put_text},
+    output::{Fields, Output, fields, put_text},
     progress::{Done, Progress},
     text::{self, show},
 };
@@ -205,7 +205,7 @@ impl Trace {
         let info = &self.info;
         let (alive_max, alive) = info.contexts();
         let mut all = fields! {};
-        put_name(&mut all, "file", self.file.as_os_str().as_encoded_bytes());
+        put_text(&mut all, "file", self.file.as_os_str().as_encoded_bytes());
         all.extend(fields! {
             "rows": info.rows_all(),
             "row_bytes": info.bytes(),
