@@ -157,7 +157,7 @@ impl FolderError {
 fn counted(executables: u64, links: u64, places: &[PathBuf]) -> String {
     let found = [(executables, "executable"), (links, "link")].into_iter().filter(|(many, _)| *many > 0);
     let found: Vec<_> = found.map(|(many, one)| format!("{many} {one}{}", if many == 1 { "" } else { "s" })).collect();
-    let named: Vec<_> = places.iter().map(|place| shown(place)).collect();
+    let named: Vec<_> = places.iter().map(shown).collect();
     let more = if executables + links > named.len() as u64 { ", ..." } else { "" };
     format!("{} ({}{more})", found.join(" and "), named.join(", "))
 }
