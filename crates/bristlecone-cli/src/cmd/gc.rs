@@ -67,8 +67,11 @@ impl GcArgs {
 
     /// Refuses what means nothing to a store.
     fn check(&self, opened: &AnyRepo) -> Result<()> {
-        let given =
-            [("--grace", self.grace.is_some()), ("--partial", self.partial), ("--max-rate", self.max_rate.is_some())];
+        let given = [
+            ("--grace", self.grace.is_some_and(|seconds| seconds > 0)),
+            ("--partial", self.partial),
+            ("--max-rate", self.max_rate.is_some()),
+        ];
         match given.into_iter().find(|(_, given)| *given && opened.disk().is_none()) {
             Some((option, _)) => Err(Failure::usage(format!(
                 "{option} is for stores of the disk engine, and this one is of the backend {}; leave it out",

@@ -294,6 +294,6 @@ fn a_copy_that_leaves_entries_out_ends_with_a_negative_answer() {
     place.ok(["set", ".git/config=1", "ok=3"]);
     let run = place.run(["-o", "json", "copy", ".", "other", "--format", "git"]);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.err.contains("entries of such names: 1 left out, first .git/config"), "{}", run.err);
+    assert!(run.err.contains("entries of such names: 1 left out, first .git in"), "{}", run.err);
     assert_eq!(place.ok(["-r", "other", "tree"]), "ok\n");
 }
