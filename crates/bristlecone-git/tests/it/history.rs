@@ -107,12 +107,12 @@ fn what_is_imported_is_whole_whatever_another_process_collects_meanwhile() {
     git.run(&["config", "core.compression", "0"]);
     let mut rng = Rng::stream(5, 5);
     for number in 0..10 {
-        git.write(&format!("first/{number}"), rng.bytes(1000));
+        git.write(format!("first/{number}"), rng.bytes(1000));
     }
     git.commit_all("first");
     git.run(&["branch", "first"]);
     for number in 0..36 {
-        git.write(&format!("then/{number}"), rng.bytes(512 << 10));
+        git.write(format!("then/{number}"), rng.bytes(512 << 10));
     }
     git.commit_all("then");
     imported_beside_collections(&git, StoreFormat::Git(Git::new(Algorithm::Sha1)), Git::new(Algorithm::Sha1));
