@@ -295,5 +295,5 @@ fn a_copy_that_leaves_entries_out_ends_with_a_negative_answer() {
     let run = place.run(["-o", "json", "copy", ".", "other", "--format", "git"]);
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.err.contains("entries of such names: 1 left out, first .git in"), "{}", run.err);
-    assert_eq!(place.ok(["-r", "other", "tree"]), "ok\n");
+    assert_eq!(place.ok(["-r", "other", "list"]), "ok\n");
 }
