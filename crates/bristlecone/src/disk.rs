@@ -137,7 +137,8 @@ pub struct DiskOptions {
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
-    /// Whether new segments are filled with zeroes ahead, so that syncs need not write the file's extents.
+    /// Whether new segments are filled with zeroes ahead, so that syncs need not write the file's extents: as long as these make
+    /// about 128 KiB durable each or less, since beyond that the zeroes take more of the disk than they save.
     pub prezero: bool,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,

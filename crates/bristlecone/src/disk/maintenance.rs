@@ -26,8 +26,10 @@ impl DiskState {
     #[inline]
     pub(super) fn wake_worker(&self) {
         let background = &self.background;
-        let spare =
-            self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed);
+        let spare = self.sync.wanted.load(Relaxed)
+            && self.options.prezero
+            && self.sync.zeroes_pay()
+            && !background.spare_asked.swap(true, Relaxed);
         let trim =
             self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY;
         if trim {

@@ -40,6 +40,8 @@ impl DiskState {
         };
         let is_named = self.sync.named() >= number;
         self.sync_segment(&segment)?;
+        let before = self.sync.durable_end();
+        self.sync.note_sync_bytes(end.saturating_sub(before.max(u64::from(number) << 32)));
         self.sync.note_durable(end);
         if let (false, Some(head)) = (is_named, &segment.head) {
             // Should the segment's head be lost, or all of it, this tells that something was durable there.

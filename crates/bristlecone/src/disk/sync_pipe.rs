@@ -34,9 +34,25 @@ pub(super) struct SyncPipe {
     /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing, and is begun once all
     /// before it is durable.
     pub(super) wanted: AtomicBool,
+    // About how many bytes the last syncs made durable each: the last one counts half.
+    sync_bytes: AtomicU64,
 }
 
+/// Where syncs make more bytes durable, zeroes ahead of them cost more of the disk than they save: between 70 and 250 KB, as
+/// `docs/performance.md` has it.
+const ZEROED_SYNC_BYTES_MAX: u64 = 128 << 10;
+
 impl SyncPipe {
+    /// Notes how many bytes a sync made durable.
+    pub(super) fn note_sync_bytes(&self, bytes: u64) {
+        self.sync_bytes.store(u64::midpoint(self.sync_bytes.load(Relaxed), bytes), Relaxed);
+    }
+
+    /// Whether syncs are so small that a segment filled with zeroes makes them quicker.
+    pub(super) fn zeroes_pay(&self) -> bool {
+        self.sync_bytes.load(Relaxed) <= ZEROED_SYNC_BYTES_MAX
+    }
+
     /// Returns the location up to which everything is known to be durable.
     pub(super) fn durable_end(&self) -> u64 {
         self.durable_end.load(Acquire)
@@ -142,5 +158,24 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         *lock(&self.0.busy) = false;
         self.0.done.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_zeroed_for_small_syncs_and_again_soon_after_a_large_one() {
+        let pipe = SyncPipe::default();
+        let sync = |bytes| {
+            pipe.note_sync_bytes(bytes);
+            pipe.zeroes_pay()
+        };
+        assert!(pipe.zeroes_pay() && sync(4096) && sync(70 << 10));
+        assert!(!sync(250 << 10) && !sync(250 << 10));
+        assert!(!sync(64 << 20));
+        let until = (0..).position(|_| sync(4096)).unwrap();
+        assert!(until < 10, "{until} small syncs");
     }
 }
