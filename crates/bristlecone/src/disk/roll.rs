@@ -223,7 +223,8 @@ impl DiskState {
         // Without a thread it is now or never; with one it was not fast enough, and a writer that asks for syncs had
         // better wait once than at each of them.
         let background = self.options.background && !self.sync.wanted.load(Relaxed);
-        let spare = make_spare(&self.storage, bytes, &Zeroes::now(self.options.prezero && !background))?;
+        let now = self.options.prezero && !background && self.sync.zeroes_pay();
+        let spare = make_spare(&self.storage, bytes, &Zeroes::now(now))?;
         spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))
     }
 }
