@@ -7,7 +7,8 @@ use bristlecone_any::{DirEntry, Tree};
 use crate::{
     entry::describe,
     failure::Result,
-    output::{Output, fields, put_name},
+    output::{Output, fields, put_name, say},
+    text,
 };
 
 /// Writes what differs below `path` as lines or items of the list that was begun; returns how many there are.
@@ -19,10 +20,19 @@ pub(crate) fn write(out: &mut Output, before: &Tree, after: &Tree, path: &Path) 
         write_one(out, path, values.0.as_ref(), values.1.as_ref())?;
         count += 1;
     }
+    let mut keys = 0;
     for difference in before.diff(after, path)? {
-        let difference = difference?;
-        write_one(out, &difference.path, difference.before.as_ref(), difference.after.as_ref())?;
         count += 1;
+        match difference {
+            Ok(found) => write_one(out, &found.path, found.before.as_ref(), found.after.as_ref())?,
+            Err(bristlecone::Error::Path(_)) => keys += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if keys > 0 {
+        let (one, many) =
+            ("key of a map that is no step of a path differs", "keys of maps that are no steps of paths differ");
+        say!("{}, too; `cone map diff` names them", text::count(keys, one, many));
     }
     Ok(count)
 }

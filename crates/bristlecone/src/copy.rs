@@ -18,6 +18,7 @@ use crate::{
     backend::{Backend, Capabilities, RefMove, RefTarget},
     oid_map::{OidMap, OidSet},
     store::{FlushSink, StoreView, check_kind},
+    swept::SWEPT_RETRIES_MAX,
     waiting::Arrived,
 };
 
@@ -62,13 +63,14 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::copy_objects`], from what is shown of another store with the same format and options.
     pub(crate) fn copy_shown(&self, source: &StoreView<F>, heads: &[ObjRef]) -> Result<Copied> {
         let mut copied = Copied::default();
-        loop {
+        for _ in 1..SWEPT_RETRIES_MAX {
             // What went that was copied, or that was there, is copied once more: each time another sweep has begun.
             match self.copy_once(source, heads, &mut copied) {
                 Err(Error::Gone { .. }) => {}
                 done => return done.map(|()| copied),
             }
         }
+        self.copy_once(source, heads, &mut copied).map(|()| copied)
     }
 
     fn copy_once(&self, source: &StoreView<F>, heads: &[ObjRef], copied: &mut Copied) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How often a change is repeated after what it left out was swept. Each time another sweep must have begun.
-const SWEPT_RETRIES_MAX: usize = 16;
+pub(crate) const SWEPT_RETRIES_MAX: usize = 16;
 /// Objects that are written anew are appended so many bytes at a time.
 const BATCH_BYTES: usize = 8 << 20;
 

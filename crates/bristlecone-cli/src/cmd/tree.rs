@@ -97,10 +97,17 @@ impl Drawing<'_> {
         while let Some(found) = entries.next() {
             let found = found?;
             let last = entries.peek().is_none();
-            let path = level.path.join(found.step())?;
+            // A key of a map may be no step of a path.
+            let path = level.path.join(found.step()).ok();
             if self.out.json() {
-                let mut item = fields! { "depth": path.len() };
-                put_name(&mut item, "path", path.as_bytes());
+                let mut item = fields! { "depth": level.path.len() + 1 };
+                match &path {
+                    Some(path) => put_name(&mut item, "path", path.as_bytes()),
+                    None => {
+                        item.insert("path".to_owned(), ().into());
+                        put_name(&mut item, "step", found.step());
+                    }
+                }
                 entry::put_entry(&mut item, &found);
                 self.out.item(item)?;
             } else {
@@ -112,7 +119,7 @@ impl Drawing<'_> {
                 continue;
             }
             self.dirs += 1;
-            if let Some(tree) = found.tree() {
+            if let (Some(tree), Some(path)) = (found.tree(), path) {
                 let indent = format!("{}{}", level.indent, if last { "    " } else { "│   " });
                 let step = found.step().to_vec();
                 drop((found, entries));

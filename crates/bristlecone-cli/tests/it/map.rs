@@ -459,3 +459,30 @@ fn dumps_of_lmdb_itself_are_read() {
         refused.failed(3, &["plain/data.mdb", "another program"]);
     }
 }
+
+#[test]
+fn a_map_whose_keys_are_no_steps_is_drawn() {
+    let place = Place::with_store();
+    for key in ["", "a/b", "c"] {
+        place.ok(["map", "set", key, "x"]);
+    }
+    assert!(place.ok(["tree"]).ends_with("c\n\n0 directories, 3 values\n"));
+    let entries = place.json(["tree"])["entries"].clone();
+    let shown = |entry: &serde_json::Value| {
+        (entry["path"].as_str().map(str::to_owned), entry["step"].as_str().map(str::to_owned))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let found: Vec<_> = entries.as_array().unwrap().iter().map(shown).collect();
+    assert_eq!(found, [(None, some("")), (None, some("a/b")), (some("c"), None)]);
+    for key in ["", "a/b", "c", "d"] {
+        place.ok(["map", "set", key, "y"]);
+    }
+    let differences = |words: &[&str]| {
+        let run = place.run(words);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.err.contains("2 keys of maps that are no steps of paths differ, too"), "{}", run.err);
+        String::from_utf8(run.out).unwrap()
+    };
+    assert_eq!(differences(&["diff", "HEAD~4"]), "M c\nA d\n");
+    assert!(place.run(["show", "HEAD~2"]).err.contains("1 key of a map that is no step of a path differs"));
+}

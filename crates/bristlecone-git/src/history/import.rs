@@ -145,6 +145,9 @@ pub fn import(
     }
 }
 
+/// How often an import goes through a history again since a sweep has dropped what was there.
+const SWEPT_RETRIES_MAX: u32 = 16;
+
 fn into_git(
     from: &Repository,
     git: Git,
@@ -158,6 +161,7 @@ fn into_git(
     let deeper = deepened(from, &**backend)?;
     let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
     let (width, ends) = (git.algorithm().oid_bytes(), Ends::of_shallow(&from.shallow));
+    let mut swept = 0;
     let outcome = loop {
         let sweeps = backend.sweeps();
         let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?, &scratch);
@@ -179,7 +183,7 @@ fn into_git(
         };
         match pipeline::run(job, &meters, &mut target, progress) {
             // A sweep has dropped what was there: what is there now is looked up again.
-            Err(TransferError::Store(Error::Gone { .. })) => {}
+            Err(TransferError::Store(Error::Gone { .. })) if swept < SWEPT_RETRIES_MAX => swept += 1,
             done => break done?,
         }
     };
@@ -202,6 +206,7 @@ fn into_native(
         // The commits that follow them are others now.
         known = Known::nothing(&native, algorithm, &scratch);
     }
+    let mut swept = 0;
     let outcome = loop {
         let sweeps = backend.sweeps();
         let (commits, others, bounds, map) = known.split(&native, algorithm);
@@ -226,7 +231,9 @@ fn into_native(
             // The derived files are of another time, or of another store.
             Err(_) if existing.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
             // A sweep has dropped what was there: what is there now is looked up again.
-            Err(TransferError::Store(Error::Gone { .. })) => known = Known::nothing(&native, algorithm, &scratch),
+            Err(TransferError::Store(Error::Gone { .. })) if swept < SWEPT_RETRIES_MAX => {
+                (swept, known) = (swept + 1, Known::nothing(&native, algorithm, &scratch));
+            }
             done => break done?,
         }
     };

@@ -189,10 +189,16 @@ impl DiskState {
         };
         for name in names {
             let path = format!("{READERS}/{name}");
-            let file = match self.storage.open(&path, OpenMode::Read) {
+            let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            let opened = match self.storage.open(&path, OpenMode::Write) {
+                // Another user's.
+                Err(error) if denied(&error) => self.storage.open(&path, OpenMode::Read),
+                opened => opened,
+            };
+            let file = match opened {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // Another user's, who may read by any state.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                // One that says nothing: it may read by any state.
+                Err(error) if denied(&error) => {
                     each(0, None);
                     continue;
                 }

@@ -45,6 +45,7 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// As [`Tree::get`], here and from the iterator, which then ends; [`Error::Usage`] for trees of different stores.
+    /// [`Error::Path`] for each key of a map that differs and is no step of a path: the iterator goes on behind it.
     pub fn diff<'t>(&'t self, after: &'t Self, path: impl AsPath) -> Result<Differences<'t, F>> {
         if !Arc::ptr_eq(&self.store.backend, &after.store.backend) {
             return Err(Error::Usage { reason: "trees of different stores are not compared: copy the objects first" });
@@ -69,7 +70,8 @@ impl<'t, F: Format> Iterator for Differences<'t, F> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.window.advance(&mut self.below);
-        if found.is_err() {
+        // A key that is no step is passed over.
+        if found.as_ref().is_err_and(|error| !matches!(error, Error::Path(_))) {
             self.below.open.clear();
         }
         let below = &mut self.below;
