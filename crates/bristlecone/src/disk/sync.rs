@@ -102,11 +102,12 @@ impl DiskState {
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
         let _one = self.sync.one();
         self.poison.check()?;
-        if self.sync.durable_end() >> 32 > u64::from(segment.number) {
-            return Ok(());
-        }
         let followed = self.sync.is_followed(segment.number);
         if followed {
+            // The process that began it may have synced all of it meanwhile, and a collection removed it.
+            if self.sync.durable_end() >> 32 > u64::from(segment.number) {
+                return Ok(());
+            }
             self.write_undurable(segment)?;
         }
         self.counters.syncs.fetch_add(1, Relaxed);
