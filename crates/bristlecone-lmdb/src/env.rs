@@ -48,9 +48,9 @@ pub(crate) const LOCK: &str = "lock.mdb";
 /// How long a resize waits for the transactions of this process.
 const RESIZE_WAIT: Duration = Duration::from_secs(1);
 /// No map is made smaller than this, in bytes, however little the process may have.
-const MAP_BYTES_MIN: usize = 1 << 20;
+pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
 /// Maps are a multiple of this: every page size divides it.
-const MAP_STEP: usize = 1 << 16;
+pub(crate) const MAP_STEP: usize = 1 << 16;
 /// How many transactions can read at a time, over all processes.
 const READERS_MAX: u32 = 1022;
 

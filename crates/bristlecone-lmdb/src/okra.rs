@@ -135,9 +135,11 @@ impl OkraMap {
         if options.read_only {
             return Err(OkraError::ReadOnly { file: path.display().to_string() });
         }
+        let failed = |source| OkraError::Io { file: path.display().to_string(), source: Arc::new(source) };
+        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let storage = RealStorage::new(folder);
         if !path.is_file() {
-            let failed = |source| OkraError::Io { file: path.display().to_string(), source: Arc::new(source) };
-            fs::create_dir_all(path).map_err(failed)?;
+            retry(|| storage.create_dir("")).map_err(failed)?;
         }
         let env = open_env(path, options, true)?;
         let mode = options.mode.unwrap_or(Mode::Store);
@@ -153,6 +155,10 @@ impl OkraMap {
         cursors.put(At::Children, &METADATA_KEY, &Metadata::new(mode).encode())?;
         drop(cursors);
         txn.commit()?;
+        if options.sync {
+            // LMDB syncs the file, and not its name.
+            storage.sync_dir("").map_err(failed)?;
+        }
         Ok(Self { env, mode, read_only: false })
     }
 

@@ -1,4 +1,4 @@
-//! A backend that calls a function before each append: what another process does just then.
+//! A backend that calls a function before or after each append: what another process does just then.
 
 use std::{
     fmt,
@@ -7,19 +7,36 @@ use std::{
 
 use bristlecone::{Backend, Batch, Durability, Error, Location, RefMove, pass_backend};
 
-type Before = Box<dyn FnMut(usize) + Send>;
+/// When a [`Hooked`] backend calls its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before an append; so many came before it.
+    Before(usize),
+    /// After an append that succeeded; so many came before it.
+    After(usize),
+}
 
-/// A backend around another one that calls a function before each [`Backend::append`].
+type Hook = Box<dyn FnMut(Moment) + Send>;
+
+/// A backend around another one that calls a function before and after each [`Backend::append`].
 pub struct Hooked {
     inner: Arc<dyn Backend>,
-    // How many appends came, and what is called before the next one.
-    before: Mutex<(usize, Before)>,
+    // How many appends came, and what is called.
+    hook: Mutex<(usize, Hook)>,
 }
 
 impl Hooked {
-    /// Wraps a backend; `before` is told how many appends came before.
-    pub fn new(inner: Arc<dyn Backend>, before: impl FnMut(usize) + Send + 'static) -> Self {
-        Self { inner, before: Mutex::new((0, Box::new(before))) }
+    /// Wraps a backend.
+    pub fn new(inner: Arc<dyn Backend>, hook: impl FnMut(Moment) + Send + 'static) -> Self {
+        Self { inner, hook: Mutex::new((0, Box::new(hook))) }
+    }
+
+    fn call(&self, moment: impl Fn(usize) -> Moment) {
+        let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        let (appends, call) = &mut *hook;
+        let moment = moment(*appends);
+        *appends += usize::from(matches!(moment, Moment::Before(_)));
+        call(moment);
     }
 }
 
@@ -31,12 +48,10 @@ impl fmt::Debug for Hooked {
 
 impl Backend for Hooked {
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        let (appends, call) = &mut *before;
-        call(*appends);
-        *appends += 1;
-        drop(before);
-        self.inner.append(batch, moves, durability)
+        self.call(Moment::Before);
+        let at = self.inner.append(batch, moves, durability)?;
+        self.call(|came| Moment::After(came - 1));
+        Ok(at)
     }
 
     pass_backend! {

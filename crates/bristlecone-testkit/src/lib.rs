@@ -9,7 +9,7 @@
 //! - [`nasty`] is a backend that moves and frees everything it may, to find code that relies on more.
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
-//! - [`hooked`] is a backend that calls a function before each append.
+//! - [`hooked`] is a backend that calls a function before and after each append.
 //! - [`slow`] is a backend as far away as a bucket, which counts what is read from it and what is held.
 //! - [`scratch`] says where tests that do not depend on a disk keep their files.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.

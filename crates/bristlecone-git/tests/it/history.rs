@@ -11,7 +11,12 @@ use bristlecone::{
 };
 use bristlecone_git::history::{ImportOptions, ImportReport, Repository, StoreFormat, TransferError, import};
 use bristlecone_needs::needs;
-use bristlecone_testkit::{generate::Rng, git::Git as RealGit, hooked::Hooked, sim::SimStorage};
+use bristlecone_testkit::{
+    generate::Rng,
+    git::Git as RealGit,
+    hooked::{Hooked, Moment},
+    sim::SimStorage,
+};
 
 const FORMATS: [StoreFormat; 2] = [StoreFormat::Git(Git::new(Algorithm::Sha1)), StoreFormat::Native(Native::new())];
 
@@ -79,8 +84,8 @@ fn imported_beside_collections<F: Format + Copy>(git: &RealGit, store: StoreForm
     import(&from, store, &backend, &only("first"), &mut |_| {}).unwrap();
     let gone = RefMove { name: "refs/heads/first".to_owned(), expected: Expected::Any, to: None };
     backend.append(Batch::new(), &[gone], Durability::None).unwrap();
-    let sweeps = move |appends| {
-        if appends < 4 {
+    let sweeps = move |moment| {
+        if matches!(moment, Moment::Before(0..4)) {
             let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
             Repo::with_backend(format, Arc::new(other)).sweep(&[], &SweepLimits::default()).unwrap();
         }

@@ -321,7 +321,12 @@ impl OpenStore {
             queue: Queue::default(),
             lock,
             poison: Poison::default(),
-            worker: Worker::new("cone-lmdb", options.background, [delay], |store: &Self, _| _ = store.flush()),
+            worker: Worker::new("cone-lmdb", options.background, [delay], |store: &Self, _| {
+                // Whoever waits for it was told that it would come.
+                if store.flush().is_err() && !store.poison.is_set() {
+                    store.worker.ask(SYNC);
+                }
+            }),
             pins: Pins::default(),
             dropping: RwLock::new(()),
             sweeps: AtomicU64::new(state.sweeps),

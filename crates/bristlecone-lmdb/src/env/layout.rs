@@ -25,6 +25,9 @@ const _: () = assert!(TXN_AT + 8 == META_BYTES, "the fields of a meta page add u
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 /// The flag of a tree whose keys are numbers.
 const NUMBER_KEYS: u16 = 8;
+/// With the flags of the tree of free pages LMDB keeps how the file was made, for ever: standing alone (`MDB_NOSUBDIR`), at a
+/// fixed address (`MDB_FIXEDMAP`).
+const MADE_FLAGS: u16 = 0x4000 | 1;
 /// All flags that a tree can have.
 const TREE_FLAGS: u16 = 0x7e;
 /// LMDB has room for this many levels.
@@ -60,7 +63,8 @@ impl TreeHead {
     /// Whether a tree can have this head, in a file whose last page is `last_page`. Only the tree of free pages has flags:
     /// its keys are numbers.
     pub(crate) fn is_sound(self, last_page: u64, is_free: bool) -> bool {
-        self.flags == if is_free { NUMBER_KEYS } else { 0 }
+        let flags = if is_free { self.flags & !MADE_FLAGS } else { self.flags };
+        flags == if is_free { NUMBER_KEYS } else { 0 }
             && match self.root {
                 NO_PAGE => self.depth == 0,
                 root => (2..=last_page).contains(&root) && (1..=DEPTH_MAX).contains(&self.depth),

@@ -25,7 +25,7 @@ use super::{
     file::MapFile,
     node::METADATA_KEY,
 };
-use crate::env::{LOCK, lock_file};
+use crate::env::{LOCK, MAP_BYTES_MIN, MAP_STEP, lock_file};
 
 /// The file of the data in a folder.
 pub(super) const DATA: &str = "data.mdb";
@@ -112,20 +112,23 @@ impl Env {
         {
             flags |= if set { flag } else { 0 };
         }
-        let mut lock = self.key.clone();
-        if is_file {
-            lock.as_mut_os_string().push("-lock");
-        } else {
-            lock.push(LOCK);
-        }
-        lock_file::allocate(&lock, READERS_MAX, 0o644)
-            .map_err(|error| OkraError::io(lock.display().to_string(), error))?;
-        let env = self.env.as_ptr();
-        // SAFETY: `env` was created, is not open yet, and is used by this thread alone; `path` ends with a zero.
-        unsafe {
-            self.ok(ffi::mdb_env_set_mapsize(env, options.map_bytes))?;
-            self.ok(ffi::mdb_env_set_maxdbs(env, u32::from(options.database.is_some())))?;
-            self.ok(ffi::mdb_env_open(env, path.as_ptr(), flags, 0o644))?;
+        loop {
+            let code = self.open_once(&path, is_file, options, flags)?;
+            // The table of readers needs a file that can be written; see `docs/decisions/0029-lmdb.md`.
+            let no_lock = matches!(code, libc::EACCES | libc::EPERM | libc::EROFS);
+            if code == libc::ENOMEM && self.map_bytes > MAP_BYTES_MIN {
+                self.map_bytes = (self.map_bytes / 2).max(MAP_BYTES_MIN).next_multiple_of(MAP_STEP);
+            } else if no_lock && options.read_only && flags & ffi::MDB_NOLOCK == 0 {
+                flags |= ffi::MDB_NOLOCK;
+            } else {
+                self.ok(code)?;
+                break;
+            }
+            // LMDB wants another one after a failure.
+            let fresh = create_env().map_err(|code| failure(&self.file, self.map_bytes, code))?;
+            let failed = std::mem::replace(&mut self.env, fresh);
+            // SAFETY: it could not be opened, so that nothing is of it, and it is used no more.
+            unsafe { ffi::mdb_env_close(failed.as_ptr()) };
         }
         let name =
             options.database.map(CString::new).transpose().map_err(|_| OkraError::NoMap { file: self.file.clone() })?;
@@ -152,6 +155,27 @@ impl Env {
         txn.commit()?;
         self.dbi = dbi;
         Ok(())
+    }
+
+    /// Opens what was created, and returns LMDB's code.
+    fn open_once(&self, path: &CStr, is_file: bool, options: &EnvOptions<'_>, flags: c_uint) -> Result<c_int> {
+        if flags & ffi::MDB_NOLOCK == 0 {
+            let mut lock = self.key.clone();
+            if is_file {
+                lock.as_mut_os_string().push("-lock");
+            } else {
+                lock.push(LOCK);
+            }
+            lock_file::allocate(&lock, READERS_MAX, 0o644)
+                .map_err(|error| OkraError::io(lock.display().to_string(), error))?;
+        }
+        let env = self.env.as_ptr();
+        // SAFETY: `env` was created, is not open yet, and is used by this thread alone; `path` ends with a zero.
+        unsafe {
+            self.ok(ffi::mdb_env_set_mapsize(env, self.map_bytes))?;
+            self.ok(ffi::mdb_env_set_maxdbs(env, u32::from(options.database.is_some())))?;
+            Ok(ffi::mdb_env_open(env, path.as_ptr(), flags, 0o644))
+        }
     }
 
     /// Fails if the unnamed database is a map: the names of databases are entries of it, and would be nodes of the map.

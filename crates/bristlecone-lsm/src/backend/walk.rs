@@ -1,10 +1,12 @@
 //! The walk over all objects, page by page.
 
+use std::collections::HashSet;
+
 use bristlecone::{Bytes, Damage, Error, Object, Oid, Result};
 
 use super::{
     open_store::{OpenStore, read_lock},
-    page::{Page, object_of, page_location},
+    page::{Page, object_of, page_location, split},
     pages::{Pages, damaged},
 };
 
@@ -20,12 +22,13 @@ impl OpenStore {
         let end = read_lock(&self.refs).state.end;
         // What a sweep moved is where the newest pages say.
         self.index.read_all(&self.database, &self.pages)?;
+        let mut walk = Walk { store: self, end, again: HashSet::new(), each, damage };
         let (mut next, mut failed) = (0, None);
         let walked = self.database.each_page(0..end, &mut |number, value| {
             next = number + 1;
             match Page::verified(number, value) {
-                Ok(page) => failed = self.each_of_page(number, &page, each, damage).err(),
-                Err(reason) => damage(damage_of(number, &damaged(&self.database, number, reason))),
+                Ok(page) => failed = walk.each_of_page(number, &page).err(),
+                Err(reason) => (walk.damage)(damage_of(number, &damaged(&self.database, number, reason))),
             }
             Ok(failed.is_none())
         });
@@ -40,36 +43,44 @@ impl OpenStore {
                 Ok(Some(page)) => page,
                 Ok(None) => continue,
                 Err(error @ Error::Corrupt { .. }) => {
-                    damage(damage_of(number, &error));
+                    (walk.damage)(damage_of(number, &error));
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            self.each_of_page(number, &page, each, damage)?;
+            walk.each_of_page(number, &page)?;
         }
         Ok(())
     }
+}
 
-    fn each_of_page(
-        &self,
-        number: u64,
-        page: &Page,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<()> {
+/// A walk over the pages before `end`.
+struct Walk<'w> {
+    store: &'w OpenStore,
+    end: u64,
+    // What was met and appended again meanwhile: it may be on another of these pages, too.
+    again: HashSet<Oid>,
+    each: &'w mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+    damage: &'w mut dyn FnMut(Damage),
+}
+
+impl Walk<'_> {
+    fn each_of_page(&mut self, number: u64, page: &Page) -> Result<()> {
         for (oid, at, record) in page.records(number) {
-            match self.locate(&oid) {
+            match self.store.locate(&oid) {
                 Ok(Some(found)) if found == at => {}
+                // Appended again behind where the walk ends.
+                Ok(Some(found)) if split(found).0 >= self.end && self.again.insert(oid) => {}
                 // It is in another place as well, or was dropped and the page is still to be cleaned.
                 Ok(_) => continue,
                 Err(error @ Error::Corrupt { .. }) => {
-                    damage(Damage { oid: Some(oid), offset: at.0, ..damage_of(number, &error) });
+                    (self.damage)(Damage { oid: Some(oid), offset: at.0, ..damage_of(number, &error) });
                     continue;
                 }
                 Err(error) => return Err(error),
             }
             if let Some(object) = object_of(Bytes::Borrowed(record), at) {
-                each(oid, &object)?;
+                (self.each)(oid, &object)?;
             }
         }
         Ok(())

@@ -109,6 +109,27 @@ fn a_commit_that_is_made_again_fills_a_gap_too() {
 }
 
 #[test]
+fn a_commit_fills_a_gap_that_another_process_has_made_meanwhile() {
+    let (whole, ids) = whole();
+    let cut = cut_copy(&whole, ids[COMMITS - 1]);
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    let (parent, number) = (ids[COMMITS - 7], COMMITS - 6);
+    repo.copy_objects(&whole, &[parent]).unwrap();
+    point(&repo, "refs/heads/old", Some(parent));
+    let mut tree = repo.checkout(parent).unwrap();
+    tree.set(&*format!("d{}/n{number}", number % 7), number.to_string()).unwrap();
+    let other = open(&disk, &tiny());
+    other.copy_objects(&cut, &ids[COMMITS - 1..]).unwrap();
+    point(&other, "refs/heads/main", Some(ids[COMMITS - 1]));
+    let again = repo.commit_tree(&mut tree, &[parent], &info(number)).unwrap();
+    assert_eq!(again.oid(), ids[number].oid());
+    assert!(!repo.is_numbered().unwrap() && !other.is_numbered().unwrap());
+    expect_alike(&whole, &repo, &ids, "made again");
+    expect_alike(&whole, &other, &ids, "made again elsewhere");
+}
+
+#[test]
 fn what_is_copied_from_a_cut_store_stands_above_what_is_here() {
     let (whole, ids) = whole();
     let cut = cut_copy(&whole, ids[COMMITS - 1]);

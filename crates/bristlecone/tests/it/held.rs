@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bristlecone::{
     CommitId, Durability, EntryKind, Error, Expected, Native, RefMove, Repo, SweepLimits, Tree, Value, merge,
 };
-use bristlecone_testkit::{hooked::Hooked, sim::SimStorage};
+use bristlecone_testkit::{
+    hooked::{Hooked, Moment},
+    sim::SimStorage,
+};
 
 use crate::{
     engine::tiny,
@@ -448,8 +451,8 @@ fn collected_after_an_append() -> Repo {
     (0..LARGE).step_by(2).for_each(|number| values.set(held_path(number), large(number)).unwrap());
     values.write().unwrap();
     drop(values);
-    let hooked = Hooked::new(repo.backend().clone(), move |appends| {
-        if appends == 1 {
+    let hooked = Hooked::new(repo.backend().clone(), move |moment| {
+        if moment == Moment::Before(1) {
             open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap();
         }
     });
@@ -482,4 +485,32 @@ fn what_is_copied_is_whole_whatever_another_process_collects_meanwhile() {
     to.move_refs(&[wanted], Durability::None).unwrap();
     has_all(&to.branch("main").unwrap().tree().unwrap());
     has_all(&to.checkout(first).unwrap());
+}
+
+#[test]
+fn what_a_copy_brought_in_earlier_batches_is_there_whatever_another_process_collects() {
+    let (from, disk) = (Repo::memory(), SimStorage::new());
+    let mut tree = from.tree();
+    (0..LARGE).for_each(|number| tree.set(held_path(number), large(number)).unwrap());
+    let head = from.commit_tree(&mut tree, &[], &info(1)).unwrap();
+    let backend = create(&disk, &tiny()).backend().clone();
+    let here = Repo::with_backend(Native::new(), backend.clone());
+    // After each batch another thread commits, so that no place of what came in it is known when the next one is made. Another
+    // process collects before the third one, which names what came in the first two and brings nothing of it again.
+    let hook = move |moment| match moment {
+        Moment::Before(2) => {
+            let swept = open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap();
+            assert!(swept.objects > 1000, "{}", swept.objects);
+        }
+        Moment::Before(_) => {}
+        Moment::After(appends) => {
+            let branch = here.branch("other").unwrap();
+            branch.edit(&info(appends), |tree| tree.set("last", appends.to_string())).unwrap();
+        }
+    };
+    let to = Repo::with_backend(Native::new(), Arc::new(Hooked::new(backend, hook)));
+    to.copy_objects(&from, &[head]).unwrap();
+    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
+    to.move_refs(&[wanted], Durability::None).unwrap();
+    has_all(&to.branch("main").unwrap().tree().unwrap());
 }

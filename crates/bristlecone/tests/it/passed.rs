@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use bristlecone::{Backend, Batch, Durability, disk::DiskBackend, storage::Storage as _};
+use bristlecone::{
+    Backend, Batch, Durability,
+    disk::{DiskBackend, DiskOptions},
+    storage::Storage as _,
+};
 use bristlecone_testkit::sim::{Fault, Hooked, Times};
 
 use crate::{
@@ -13,31 +17,56 @@ use crate::{
     engine::{count_with_digits, tiny, tiny_as_shipped, tiny_with_maps},
 };
 
-/// Another process collects after the reader has looked at the store's state and before it opens the first segment.
-#[test]
-fn an_id_is_found_by_its_first_digits_while_another_process_collects() {
-    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
-        let (disk, backend) = store(&options);
+/// A reader of whom the other process does not know, which collects once the reader opens a segment that it is about to remove.
+struct Passed {
+    reader: DiskBackend,
+    // Whether it is to collect still.
+    armed: Arc<AtomicBool>,
+}
+
+impl Passed {
+    fn new(options: &DiskOptions) -> Self {
+        let (disk, backend) = store(options);
         append(&backend, 20, &[], Some("20")).unwrap();
         sweep(&backend, &|| ());
-        let backend = Arc::new(backend);
-        let (beside, armed) = (backend.clone(), Arc::new(AtomicBool::new(false)));
+        let armed = Arc::new(AtomicBool::new(false));
         let is_armed = armed.clone();
         let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
             if coming.method == "open" && coming.name.ends_with(".cold") && is_armed.swap(false, Relaxed) {
-                beside.append(Batch::new(), &[move_to("20", None)], Durability::None).unwrap();
-                assert!(sweep(&beside, &|| ()).objects > 0);
+                backend.append(Batch::new(), &[move_to("20", None)], Durability::None).unwrap();
+                assert!(sweep(&backend, &|| ()).objects > 0);
             }
         });
         // The file that would say so cannot be made.
         disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
-        let other = DiskBackend::open(Arc::new(hooked), None, options.clone(), true).unwrap();
+        let reader = DiskBackend::open(Arc::new(hooked), None, options.clone(), true).unwrap();
         disk.heal();
         assert_eq!(disk.list("readers").unwrap().len(), 1, "only the other one's");
         armed.store(true, Relaxed);
+        Self { reader, armed }
+    }
+}
+
+/// Another process collects after the reader has looked at the store's state and before it opens the first segment.
+#[test]
+fn an_id_is_found_by_its_first_digits_while_another_process_collects() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let passed = Passed::new(&options);
         for number in [2, 3] {
-            assert!(count_with_digits(&other, oid(number), 20) > 0, "{number}");
+            assert!(count_with_digits(&passed.reader, oid(number), 20) > 0, "{number}");
         }
-        assert!(!armed.load(Relaxed), "a collection came in between");
+        assert!(!passed.armed.load(Relaxed), "a collection came in between");
+    }
+}
+
+#[test]
+fn an_object_is_read_while_another_process_collects() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let passed = Passed::new(&options);
+        for number in [2, 3] {
+            let found = passed.reader.read(&oid(number).into()).unwrap();
+            assert!(found.is_some(), "{number}");
+        }
+        assert!(!passed.armed.load(Relaxed), "a collection came in between");
     }
 }

@@ -174,3 +174,32 @@ fn a_store_closed_after_many_moves_opens_by_a_table() {
     let refused = backend.append(Batch::new(), &twice, Durability::None);
     assert!(matches!(&refused, Err(Error::RefName { name }) if *name == moves[7].name), "{refused:?}");
 }
+
+#[test]
+fn refs_go_on_without_a_table_that_is_gone_but_no_head_is_made_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (create(dir.path(), small()), open(dir.path(), small()));
+    for number in 0..600 {
+        let wanted = to(&name(number), number, Expected::Absent);
+        other.append(batch(number..number + 1, 8), &[wanted], Durability::None).unwrap();
+    }
+    assert!(other.shared.published.refs().head_tables() > 0);
+    let expected = listed(&other, "");
+    for file in table_files(dir.path()) {
+        std::fs::rename(&file, file.with_extension("gone")).unwrap();
+    }
+    assert_eq!(listed(&one, ""), expected);
+    let refused = (600..2000).find_map(|number| {
+        let wanted = to(&name(number), number, Expected::Absent);
+        one.append(batch(number..number + 1, 300), &[wanted], Durability::None).err()
+    });
+    assert!(matches!(&refused, Some(Error::Corrupt { .. })), "{refused:?}");
+    for file in std::fs::read_dir(dir.path().join("segments")).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|ext| ext == "gone") {
+            std::fs::rename(&file, file.with_extension("refs")).unwrap();
+        }
+    }
+    drop((one, other));
+    let refs = listed(&open(dir.path(), small()), "");
+    assert!(refs.len() >= 600 && expected.iter().all(|row| refs.contains(row)), "{} refs", refs.len());
+}
