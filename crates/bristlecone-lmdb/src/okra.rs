@@ -42,6 +42,8 @@ mod writer;
 
 use std::{fmt, fs, path::Path, sync::Arc};
 
+use bristlecone::storage::{RealStorage, Storage as _, retry};
+
 use lmdb::{At, Env, EnvOptions, Txn};
 use metadata::Metadata;
 use node::METADATA_KEY;

@@ -320,6 +320,20 @@ pub fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
+/// Renames a file unless something has the new name: in one step where the system can, or else after a look.
+pub(crate) fn rename_free(storage: &dyn Storage, from: &str, to: &str) -> io::Result<()> {
+    match storage.rename_new(from, to) {
+        // What a file system says that cannot.
+        Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {}
+        renamed => return renamed,
+    }
+    match storage.stat(to) {
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => storage.rename(from, to),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads exactly `buffer.len()` bytes, trying again when interrupted.
 ///
 /// # Errors

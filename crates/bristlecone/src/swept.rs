@@ -53,7 +53,8 @@ fn write_anew<F: Format>(store: &StoreView<F>, gone: &[Oid]) -> Result<()> {
         return Ok(());
     }
     let now = store.with(store.backend.snapshot(&[]));
-    let mut anew = Anew { store, now: &now, sink: now.sink(), done: OidSet::default() };
+    let (done, lacking) = (OidSet::default(), OidSet::default());
+    let mut anew = Anew { store, now: &now, sink: now.sink(), done, lacking };
     gone.iter().try_for_each(|oid| anew.write(*oid))?;
     anew.append()
 }
@@ -64,6 +65,8 @@ struct Anew<'a, F: Format> {
     now: &'a StoreView<F>,
     sink: FlushSink<'a>,
     done: OidSet,
+    // What is neither here nor can be written.
+    lacking: OidSet,
 }
 
 /// An object whose children are being written.
@@ -86,6 +89,9 @@ impl<'a, F: Format> Anew<'a, F> {
             }
             let known = |child: &Oid| self.sink.known(child).unwrap_or(Location::NONE);
             let places: Vec<Location> = top.children.iter().map(known).collect();
+            // Others are in an earlier batch, or were there before; another process may have dropped them since.
+            let elsewhere = |child: &&Oid| self.sink.batch.known(child).is_none() && !self.lacking.contains(child);
+            top.children.iter().filter(elsewhere).for_each(|child| self.sink.builds_on(child));
             self.sink.put(top.object.kind(), top.oid, top.object.body(), &places, &[]);
             stack.pop();
             if self.sink.batch.bytes().len() >= BATCH_BYTES {
@@ -104,10 +110,11 @@ impl<'a, F: Format> Anew<'a, F> {
             self.sink.leave_out(&oid);
             return Ok(None);
         }
-        let Some(object) = self.store.snapshot.read(&oid.into())? else { return Ok(None) };
-        if matches!(object.kind(), Kind::Commit | Kind::Tag) {
+        let object = self.store.snapshot.read(&oid.into())?;
+        let Some(object) = object.filter(|object| !matches!(object.kind(), Kind::Commit | Kind::Tag)) else {
+            self.lacking.insert(oid);
             return Ok(None);
-        }
+        };
         let mut children = Vec::new();
         let listed = self.store.format.children(object.kind(), object.body(), &mut |_, child| children.push(child));
         listed.map_err(|source| Error::BadObject { oid, source })?;

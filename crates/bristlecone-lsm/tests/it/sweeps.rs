@@ -66,6 +66,31 @@ fn what_arrives_while_a_sweep_marks_keeps_what_is_below_it() {
 }
 
 #[test]
+fn a_walk_meets_what_is_appended_again_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let samples: Vec<Sample> = (0..20).map(|number| family.contents(number, 300)).collect();
+    samples.iter().for_each(|sample| append(&backend, &[sample], &[]).unwrap());
+    // One that is on two pages before the walk, too.
+    append(&backend, &[&samples[3]], &[]).unwrap();
+    let mut met = HashMap::new();
+    let mut each = |oid: Oid, _: &Object<'_>| {
+        if met.is_empty() {
+            let again: Vec<&Sample> = samples.iter().collect();
+            append(&backend, &again, &[])?;
+            assert!(backend.locate(&family.contents(999, 300).oid).is_none(), "the new page is read");
+        }
+        *met.entry(oid).or_insert(0) += 1;
+        Ok(())
+    };
+    backend.each_object(&mut each, &mut |damage| panic!("{damage:?}")).unwrap();
+    for sample in &samples {
+        assert_eq!(met.get(&sample.oid), Some(&1), "{}", sample.oid);
+    }
+}
+
+#[test]
 fn a_walk_meets_what_a_sweep_moves_meanwhile() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), tiny());

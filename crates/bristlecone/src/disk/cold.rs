@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error,
-    storage::{Storage, StorageFile, retry, write_all_at},
+    storage::{Storage, StorageFile, rename_free, retry, write_all_at},
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONECLD");
@@ -152,7 +152,7 @@ impl ColdWriter {
         let named = (|| {
             write_all_at(&*self.file, &head, 0)?;
             self.file.sync_data()?;
-            self.storage.rename(&self.aside, &name)?;
+            rename_free(&*self.storage, &self.aside, &name)?;
             self.file.unlock()
         })();
         named.map_err(|error| Error::io(self.storage.describe(&name), error))?;

@@ -41,8 +41,9 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 pub(super) use self::settled::SettledOids;
 use self::{files::NewFiles, pace::Pace, recent::RecentOids, settled::places};
 use super::{
-    files::{COLLECTOR, segment_name},
+    files::segment_name,
     live::{LIVE_WORD_BYTES, LiveSet},
+    lock::CollectorLock,
     log::{DiskState, LogWriter},
     read::Probe,
     roll::now_seconds,
@@ -54,9 +55,7 @@ use super::{
 use crate::{
     Error,
     backend::{Cut, Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
-    engine::Wait,
     oid_map::OidMap,
-    storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
 };
 
@@ -77,7 +76,7 @@ impl DiskState {
             return Err(Error::ReadOnly);
         }
         let collector = self.collector(if limits.if_due { 0 } else { self.options.lock_wait_ms });
-        let _collector = match collector {
+        let collector = match collector {
             Err(Error::Locked { .. }) if limits.if_due => return Ok(Swept::default()),
             collector => collector?,
         };
@@ -134,7 +133,7 @@ impl DiskState {
             collection.live.count(COLD);
             collection.pace.begin(SweepStep::Copy);
             collection.copy_marked()?;
-            self.announce(&mut collection)?;
+            self.announce(&mut collection, &collector)?;
             swept.commits = collection.cut_count();
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }
@@ -150,7 +149,7 @@ impl DiskState {
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
             self.remove_emptied()?;
         }
-        self.rewrite(roots, limits, &mut pace, &mut settled)?;
+        self.rewrite(roots, limits, &collector, (&mut pace, &mut settled))?;
         // What is live of cold segments is now what this collection found so.
         *lock(&self.settled) = (self.tables.epoch(), settled);
         Ok(swept)
@@ -171,7 +170,7 @@ impl DiskState {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
-        let _collector = self.collector(self.options.lock_wait_ms)?;
+        let collector = self.collector(self.options.lock_wait_ms)?;
         let mut end = None;
         self.locked(|log| {
             if log.tail.version < 2 {
@@ -181,7 +180,7 @@ impl DiskState {
             let mut state = self.table().state.clone();
             (state.epoch, state.check, state.time) = (state.epoch + 1, 0, now_seconds());
             if change(&mut state) {
-                self.write_state(&mut state)?;
+                self.write_state(&collector, &mut state)?;
                 self.write_named(log, state.reference(), &[])?;
                 end = Some(log.tail.location());
             }
@@ -191,10 +190,8 @@ impl DiskState {
     }
 
     /// Takes the lock of the collector: one at a time, and others wait for their turn as long as for the store's lock.
-    fn collector(&self, wait_ms: u64) -> Result<Arc<dyn StorageFile>, Error> {
-        let file = self.storage.open(COLLECTOR, OpenMode::Create).map_err(|error| self.io(COLLECTOR, error))?;
-        Wait::new(wait_ms).lock(&*self.storage, &*file, COLLECTOR, || ())?;
-        Ok(file)
+    fn collector(&self, wait_ms: u64) -> Result<CollectorLock, Error> {
+        CollectorLock::take(&self.storage, wait_ms)
     }
 
     /// Whether the segment in which the log ends holds a record.

@@ -7,6 +7,7 @@
 //!
 //! A writer that appends again and again keeps the header locked in between (`lock/kept.rs`).
 
+mod collector;
 mod kept;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+pub(super) use self::collector::CollectorLock;
 use self::kept::KeptLock;
 use super::{
     DiskOptions,

@@ -17,7 +17,7 @@ use super::{
     background::Background,
     cache::RecordCache,
     collect::{Held, SettledOids},
-    files::segment_name,
+    files::{SEGMENTS, segment_name, segment_number},
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, take_state, word64},
     generations::Generations,
     handles::SegmentAccess,
@@ -505,19 +505,28 @@ impl DiskState {
         opened.map_err(|error| self.io(&segment_name(number), error))
     }
 
-    /// Goes on in the last segment where another process has removed the one in which this process was: a collection does
-    /// not wait for who could not say that it reads. Returns whether it was removed.
+    /// Goes on in the last segment where another process has removed the one in which this process was, or the one after it: a
+    /// collection does not wait for who could not say that it reads. Returns whether it was so.
     #[cold]
     fn leap(&self, log: &mut LogWriter) -> Result<bool, Error> {
-        let name = segment_name(log.tail.segment);
-        match self.storage.open(&name, OpenMode::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(self.io(&name, error)),
-            Ok(_) => return Ok(false),
+        let is_there = |number: u32| {
+            let name = segment_name(number);
+            match self.storage.open(&name, OpenMode::Read) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(self.io(&name, error)),
+                Ok(_) => Ok(true),
+            }
+        };
+        let here = is_there(log.tail.segment)?;
+        if here && (is_there(log.tail.next)? || !self.goes_on_behind(log.tail.next)?) {
+            return Ok(false);
         }
         let start = self.find_start()?;
-        if start.head.number <= log.tail.segment {
-            return Err(self.corrupt(&name, 0, "the segment has vanished"));
+        if start.head.number <= log.tail.segment.max(log.tail.next) {
+            if here {
+                return Ok(false);
+            }
+            return Err(self.corrupt(&segment_name(log.tail.segment), 0, "the segment has vanished"));
         }
         let refs = self.refs_of(start.refs)?;
         self.begin_state(log, &start.head);
@@ -527,6 +536,12 @@ impl DiskState {
         self.sync.note_followed(start.head.number);
         self.publish_with(&log.tail, |published| *published = refs);
         Ok(true)
+    }
+
+    /// Whether the log has a segment with a higher number.
+    fn goes_on_behind(&self, number: u32) -> Result<bool, Error> {
+        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        Ok(names.iter().filter_map(|name| segment_number(name)).any(|other| other > number))
     }
 
     /// Goes on in the next segment, and releases those before it that are durable.

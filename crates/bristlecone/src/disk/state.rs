@@ -13,6 +13,7 @@ use super::{
     cold::COLD_HEAD_BYTES,
     files::{SEGMENTS, open_aside},
     frame::{word32, word64},
+    lock::CollectorLock,
     log::DiskState,
     roll::now_seconds,
     segment::{COLD, COLD_END, SEGMENT_BYTES_MAX},
@@ -460,8 +461,10 @@ impl DiskState {
         Ok(Some(state))
     }
 
-    /// Writes a state's file, durably with its name. It is the store's once a frame names it.
-    pub(super) fn write_state(&self, state: &mut StoreState) -> Result<(), Error> {
+    /// Writes a state's file, durably with its name. It is the store's once a frame names it. Nobody else makes one meanwhile: the
+    /// caller holds the lock of the collector.
+    pub(super) fn write_state(&self, collector: &CollectorLock, state: &mut StoreState) -> Result<(), Error> {
+        collector.check()?;
         let bytes = state.encode(self.header.salt);
         write_whole(&self.storage, &state_name(state.epoch), &bytes)?;
         self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))

@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod ahead;
+mod collector;
 mod due;
 mod grace;
 mod handles;

@@ -152,6 +152,21 @@ fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
 }
 
 #[test]
+fn a_file_that_was_made_alone_opens_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alone.mdb");
+    fs::write(&file, []).unwrap();
+    let map = OkraMap::create(&file, &OkraOptions::default()).unwrap();
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    let root = writer.commit().unwrap();
+    assert_eq!(map.read().unwrap().check().unwrap().root, root);
+    drop(map);
+    let map = OkraMap::open(&file, &OkraOptions::default()).unwrap();
+    assert_eq!(map.read().unwrap().check().unwrap().root, root);
+}
+
+#[test]
 fn a_named_map_is_refused_beside_an_unnamed_one() {
     let dir = tempfile::tempdir().unwrap();
     let options = OkraOptions::default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{ObjRef, Object, Oid};
+use bristlecone_core::{ObjRef, Object, Oid, Sink as _};
 
 use super::{COPIED_BYTES, Layered, is_removed, put_copy};
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         AbsentCommits, Backend, Batch, DEEPENED, Durability, Expected, RefMove, RefTarget, Roots, SHALLOW, Snapshot,
     },
     oid_map::OidSet,
+    swept::SWEPT_RETRIES_MAX,
 };
 
 /// Batches of copies have about as many bytes.
@@ -29,6 +30,19 @@ impl Layered {
     /// # Errors
     /// Those of reading and appending; what [`Roots::children`] fails with. [`Error::RefMoved`] if a ref moves meanwhile.
     pub fn promote_all(&self, roots: &Roots<'_>) -> Result<u64, Error> {
+        let mut copied = 0;
+        // What a sweep of the upper store drops meanwhile is copied again.
+        for _ in 1..SWEPT_RETRIES_MAX {
+            match self.promote_once(roots, &mut copied) {
+                Err(Error::Gone { .. }) => {}
+                done => return done.map(|()| copied),
+            }
+        }
+        self.promote_once(roots, &mut copied)?;
+        Ok(copied)
+    }
+
+    fn promote_once(&self, roots: &Roots<'_>, copied: &mut u64) -> Result<(), Error> {
         let snapshot = self.snapshot(roots.oids);
         let refs = self.list_refs("")?;
         let from = refs.values().filter_map(|target| match target {
@@ -39,7 +53,10 @@ impl Layered {
         if !absent.is_empty() {
             self.upper.note_absent(&absent)?;
         }
-        let mut copying = Copying { stores: self, upper: self.upper.snapshot(&[]), batch: Batch::new(), copied: 0 };
+        // What is found there is looked up after that.
+        let batch = Batch::since(self.upper.sweeps());
+        let upper = self.upper.snapshot(&[]);
+        let mut copying = Copying { stores: self, upper, batch, lacking: OidSet::default(), copied };
         let mut seen = OidSet::default();
         // An object is met again, with what it names, once all of that was copied: children come first.
         let mut open: Vec<(Oid, Option<Vec<Oid>>)> =
@@ -48,11 +65,10 @@ impl Layered {
             // What is absent on purpose leads nowhere.
             let read = |oid| snapshot.read(&ObjRef::from(oid));
             match children {
-                Some(children) => {
-                    if let Some(object) = read(oid)? {
-                        copying.copy(oid, &object, &children)?;
-                    }
-                }
+                Some(children) => match read(oid)? {
+                    Some(object) => copying.copy(oid, &object, &children)?,
+                    None => _ = copying.lacking.insert(oid),
+                },
                 None if !seen.insert(oid) => {}
                 None => {
                     let mut children = Vec::new();
@@ -65,7 +81,7 @@ impl Layered {
                 }
             }
         }
-        let copied = copying.finish()?;
+        copying.finish()?;
         // A sweep drops notes that nothing names yet.
         let there = self.upper.absent()?;
         if !absent.keys().all(|oid| there.contains_key(oid)) {
@@ -73,8 +89,7 @@ impl Layered {
         }
         self.take_notes(&seen)?;
         self.take_refs(refs)?;
-        self.flush()?;
-        Ok(copied)
+        self.flush()
     }
 }
 
@@ -83,27 +98,36 @@ struct Copying<'l> {
     stores: &'l Layered,
     upper: Arc<dyn Snapshot>,
     batch: Batch,
-    copied: u64,
+    // What no layer has.
+    lacking: OidSet,
+    copied: &'l mut u64,
 }
 
 impl Copying<'_> {
     fn copy(&mut self, oid: Oid, object: &Object<'_>, children: &[Oid]) -> Result<(), Error> {
         if self.upper.locate(&oid).is_some() || self.upper.read(&oid.into())?.is_some() {
+            self.upper.keep(&oid);
             return Ok(());
         }
+        // Others are in an earlier batch, or were there before.
+        for child in children {
+            if self.batch.known(child).is_none() && !self.lacking.contains(child) {
+                self.batch.leave_out(*child);
+            }
+        }
         put_copy(&mut self.batch, oid, object, children);
-        self.copied += 1;
+        *self.copied += 1;
         if self.batch.bytes().len() >= BATCH_BYTES {
             self.stores.upper.append_keeping(&mut self.batch)?;
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<u64, Error> {
+    fn finish(mut self) -> Result<(), Error> {
         if !self.batch.is_empty() {
             self.stores.upper.append_keeping(&mut self.batch)?;
         }
-        Ok(self.copied)
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     Error,
     disk::{
         frame::{self, FrameKind, put_state, take_refs},
+        lock::CollectorLock,
         log::{DiskState, LogWriter},
         segment::Segment,
         spare::RESERVED_BYTES,
@@ -21,13 +22,13 @@ const LEFT_BYTES: u64 = 512 << 10;
 
 impl DiskState {
     /// Makes what was copied the state of the store.
-    pub(super) fn announce(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
+    pub(super) fn announce(&self, collection: &mut Collection<'_, '_>, collector: &CollectorLock) -> Result<(), Error> {
         let mut end = None;
         for round in 0.. {
             self.go_through(collection)?;
             collection.files.finish_segment()?;
             let mut state = collection.state()?;
-            self.write_state(&mut state)?;
+            self.write_state(collector, &mut state)?;
             let last = round >= ROUNDS_MAX;
             // What came while that was written.
             self.go_through(collection)?;
@@ -47,8 +48,9 @@ impl DiskState {
                     }
                     collection.files.finish_segment()?;
                     state = collection.state()?;
-                    self.write_state(&mut state)?;
+                    self.write_state(collector, &mut state)?;
                 }
+                collector.check()?;
                 let rows = collection.moved_refs();
                 self.name_state(log, state.reference(), &rows, &mut collection.files.announced)?;
                 end = Some(log.tail.location());

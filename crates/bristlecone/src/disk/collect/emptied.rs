@@ -29,12 +29,21 @@ impl DiskState {
         }
         self.tell_readers();
         let oldest = self.oldest_read(&table.state)?;
-        // The file of a state is there as long as something reads by it.
-        let Some(before) = self.read_state_file(oldest)? else { return Ok(u64::MAX) };
         let mut kept = u64::from(oldest != table.state.epoch);
         // A process that has told its state has opened what it needs of the tables.
         let named = self.tables_named(table.state.base)?;
-        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        let mut names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        // Of the log the oldest first, whatever stops it: a writer that was passed goes on where its segment is gone, and must not
+        // find that and not the next.
+        names.sort_unstable_by_key(|name| segment_number(name));
+        // The file of a state is there as long as something reads by it. Those that a limit let go of are gone, though it may be longer
+        // by now: who told one of them needs no more than the next one has.
+        let told = if oldest == 0 {
+            Some(0)
+        } else {
+            names.iter().filter_map(|name| state_epoch(name)).filter(|&epoch| epoch >= oldest).min()
+        };
+        let Some(before) = told.map_or(Ok(None), |epoch| self.read_state_file(epoch))? else { return Ok(u64::MAX) };
         let highest = names.iter().filter_map(|name| cold_number(name)).max();
         for name in names {
             let number = segment_number(&name).or_else(|| cold_number(&name));

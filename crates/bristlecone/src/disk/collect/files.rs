@@ -9,7 +9,7 @@ use crate::{
         files::{SEGMENTS, cold_number, segment_name},
         marks::{marks_name, write_marks},
         sealed::Form,
-        segment::COLD,
+        segment::{COLD, COLD_END},
         state::{ColdMarks, ColdSegment},
         view::DiskView,
     },
@@ -32,7 +32,12 @@ impl<'a> NewFiles<'a> {
     pub(super) fn new(view: DiskView<'a>) -> Result<Self, Error> {
         let names = view.storage.list(SEGMENTS).map_err(|error| view.io(SEGMENTS, error))?;
         let known = view.table.state.cold.iter().map(|cold| cold.number);
-        let next_number = names.iter().filter_map(|name| cold_number(name)).chain(known).max().unwrap_or(COLD) + 1;
+        let highest = names.iter().filter_map(|name| cold_number(name)).chain(known).max().unwrap_or(COLD);
+        let next_number = highest + 1;
+        if next_number >= COLD_END {
+            let reason = "no higher number is left for another one; if no collection has made this file, remove it";
+            return Err(view.corrupt(&segment_name(highest), 0, reason));
+        }
         Ok(Self {
             view,
             writer: None,
@@ -53,6 +58,10 @@ impl<'a> NewFiles<'a> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
+                if self.next_number >= COLD_END {
+                    let reason = "no higher number is left for another segment; copy the store to a new one";
+                    return Err(self.view.corrupt(&segment_name(self.next_number - 1), 0, reason));
+                }
                 let (storage, salt) = (&self.view.storage, self.view.header.salt);
                 let beside_syncs = self.view.state.sync.wanted.load(Relaxed);
                 let writer = ColdWriter::new(storage, salt, self.next_number, beside_syncs)?;

@@ -139,7 +139,7 @@ impl Collection<'_, '_> {
         Ok(())
     }
 
-    /// Calls `each` for every frame between two offsets of a segment, with its moves of refs.
+    /// Calls `each` for every frame between two offsets of a segment, or up to its seal, with its moves of refs.
     pub(super) fn each_frame(
         &self,
         segment: &Segment,
@@ -149,11 +149,15 @@ impl Collection<'_, '_> {
     ) -> Result<(), Error> {
         self.roots.tell(self.pace.status())?;
         let failed = |error| self.view.io(&segment.name, error);
+        let damaged = |at| {
+            let reason = "there is no sound frame here; nothing is removed before that is mended";
+            Err(self.view.corrupt(&segment.name, at, reason))
+        };
         let mut walk = FrameWalk::new(segment, self.view.header.salt, from, to);
         while let Some(step) = walk.step().map_err(failed)? {
-            let FrameStep::Frame { offset, frame, head } = step else {
-                let reason = "there is no sound frame here; nothing is removed before that is mended";
-                return Err(self.view.corrupt(&segment.name, from, reason));
+            let (offset, frame, head) = match step {
+                FrameStep::Frame { offset, frame, head } => (offset, frame, head),
+                FrameStep::Gap { offset, .. } => return damaged(offset),
             };
             let payload = if frame.kind == FrameKind::Batch && frame.payload_bytes > 0 {
                 segment.payload(offset, &frame, &head).map_err(failed)?
@@ -162,7 +166,8 @@ impl Collection<'_, '_> {
             };
             each(offset, &frame, payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default())?;
         }
-        Ok(())
+        // The walk ends, too, where no frame follows.
+        if walk.sealed || walk.at >= to { Ok(()) } else { damaged(walk.at) }
     }
 
     /// Calls `each` for every record of a frame.

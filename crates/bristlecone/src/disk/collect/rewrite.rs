@@ -21,6 +21,7 @@ use crate::{
         cold::COLD_HEAD_BYTES,
         files::segment_name,
         frame::put_ref,
+        lock::CollectorLock,
         log::DiskState,
         roll::now_seconds,
         segment::SEGMENT_BYTES_MAX,
@@ -154,8 +155,8 @@ impl DiskState {
         &self,
         roots: &Roots<'_>,
         limits: &SweepLimits,
-        pace: &mut Pace,
-        settled: &mut SettledOids,
+        collector: &CollectorLock,
+        (pace, settled): (&mut Pace, &mut SettledOids),
     ) -> Result<(), Error> {
         let mut moved = MovedObjects::default();
         pace.begin(SweepStep::Copy);
@@ -172,7 +173,7 @@ impl DiskState {
                 return Ok(());
             }
             roots.tell(pace.status())?;
-            self.rewrite_step(step, roots, pace, (&mut moved, settled))?;
+            self.rewrite_step(step, roots, collector, (pace, &mut moved, settled))?;
             self.remove_emptied()?;
         }
         Ok(())
@@ -197,8 +198,8 @@ impl DiskState {
         &self,
         mut step: Vec<ColdSegment>,
         roots: &Roots<'_>,
-        pace: &mut Pace,
-        (moved, settled): (&mut MovedObjects, &mut SettledOids),
+        collector: &CollectorLock,
+        (pace, moved, settled): (&mut Pace, &mut MovedObjects, &mut SettledOids),
     ) -> Result<(), Error> {
         let table = self.table();
         let view = self.view(&table);
@@ -211,12 +212,13 @@ impl DiskState {
         step.iter().try_for_each(|cold| rewrite.segment(cold))?;
         rewrite.files.finish_segment()?;
         let mut state = rewrite.state(&step);
-        self.write_state(&mut state)?;
+        self.write_state(collector, &mut state)?;
         let mut end = 0;
         self.locked(|log| {
             if self.tables.epoch() + 1 != state.epoch {
                 return Err(Error::Usage { reason: "another collection came between" });
             }
+            collector.check()?;
             let rows = rewrite.moved_refs();
             self.name_state(log, state.reference(), &rows, &mut rewrite.files.announced)?;
             end = log.tail.location();

@@ -24,15 +24,41 @@ fn a_sync_of_a_segment_that_was_removed_meanwhile_goes_on_at_the_end() {
     commit(&one, 3, Durability::Synced).unwrap();
 }
 
+#[test]
+fn a_writer_that_was_passed_loses_nothing_where_its_segment_is_there_and_the_next_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = create(dir.path(), small());
+    commit(&one, 0, Durability::None).unwrap();
+    let other = open(dir.path(), small());
+    remove_notes(dir.path());
+    let segment = segment_file(dir.path(), (one.shared.published.end() >> 32) as u32);
+    while other.shared.published.end() >> 32 < 5 {
+        commit(&other, 1, Durability::None).unwrap();
+    }
+    let sealed = std::fs::read(&segment).unwrap();
+    sweep(&other);
+    assert!(!segment.exists(), "the collection removed it");
+    // As where the process that removed the next one was killed before it came to this one.
+    std::fs::write(&segment, sealed).unwrap();
+    commit(&one, 2, Durability::Synced).unwrap();
+    assert_eq!(holds(&other, "main").map(|at| at.oid), Some(oid(2)));
+    drop((one, other));
+    assert_eq!(holds(&open(dir.path(), small()), "main").map(|at| at.oid), Some(oid(2)));
+}
+
+/// Removes the files that say who reads, as where they could not be written.
+fn remove_notes(dir: &Path) {
+    let notes = std::fs::read_dir(dir.join(readers::READERS)).unwrap();
+    notes.for_each(|note| std::fs::remove_file(note.unwrap().path()).unwrap());
+}
+
 /// A store with ten objects in one cold segment, and a snapshot of another process that the next collection does not wait for.
 fn passed(dir: &Path, options: DiskOptions) -> (DiskBackend, DiskBackend, Arc<dyn Snapshot>) {
     let one = create(dir, small());
     (0..10).for_each(|number| set(&one, &format!("refs/{number}"), number));
     sweep(&one);
     let other = open(dir, options);
-    // As where it could not be said who reads.
-    let notes = std::fs::read_dir(dir.join(readers::READERS)).unwrap();
-    notes.for_each(|note| std::fs::remove_file(note.unwrap().path()).unwrap());
+    remove_notes(dir);
     let snapshot = other.snapshot(&[]);
     (one, other, snapshot)
 }

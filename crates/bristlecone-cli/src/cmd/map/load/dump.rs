@@ -55,6 +55,9 @@ impl DumpReader {
                 Some((name @ ("VERSION" | "format" | "type"), other)) => {
                     return Err(format!("the dump has {name}={}, which is not known here", shown(other)).into());
                 }
+                Some(("duplicates" | "dupsort", "1")) => {
+                    return Err("the database has several values for a key, and a map has one".into());
+                }
                 // How large the map was, and other things of the environment.
                 Some(_) if is_dump => {}
                 _ => return Err("a dump of mdb_dump begins with lines from VERSION=3 to HEADER=END".into()),
@@ -138,6 +141,7 @@ mod tests {
             ("a,b\n".to_owned(), "1: a dump of mdb_dump begins"),
             ("VERSION=2\n".to_owned(), "1: the dump has VERSION=2"),
             (head.replace("btree", "hash"), "3: the dump has type=hash"),
+            (head.replace("mapsize", "duplicates=1\nmapsize"), "4: the database has several values for a key"),
             (format!("{head} 61\n"), "8: the file ends before DATA=END"),
             (format!("{head} 61\nDATA=END\n"), "9: the last key has no value"),
             (format!("{head} 6\n"), "8: the line has not two"),

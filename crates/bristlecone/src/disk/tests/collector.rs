@@ -1,0 +1,91 @@
+//! The collector and what may be in its way: its lock, stray files, damage.
+
+use super::*;
+use crate::backend::{Roots, SweepLimits, SweepStatus, Swept};
+
+fn sweep(backend: &DiskBackend, limits: &SweepLimits, watch: &dyn Fn()) -> Result<Swept, Error> {
+    let watch = |_: &SweepStatus| {
+        watch();
+        Ok(())
+    };
+    backend.sweep(&Roots::new(&[], &|_, _, _| Ok(())).watch(&watch), limits)
+}
+
+/// A store with a branch, and much to which nothing leads.
+fn with_garbage(dir: &Path) -> DiskBackend {
+    let backend = create(dir, small());
+    (0..40).for_each(|number| _ = commit(&backend, number, Durability::None).unwrap());
+    backend
+}
+
+fn is_whole(backend: &DiskBackend) {
+    assert_eq!(backend.check(&mut |damage| panic!("{damage:?}")).unwrap().damages, 0);
+    let at = holds(backend, "main").unwrap();
+    assert!(backend.read(&at.oid.into()).unwrap().is_some());
+}
+
+#[test]
+fn of_two_collections_at_once_the_one_whose_lock_was_removed_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = with_garbage(dir.path());
+    let other = open(dir.path(), small());
+    let done = std::cell::Cell::new(false);
+    let failed = sweep(&one, &SweepLimits::default(), &|| {
+        if !done.replace(true) {
+            std::fs::remove_file(dir.path().join(files::COLLECTOR)).unwrap();
+            assert!(sweep(&other, &SweepLimits::default(), &|| ()).unwrap().objects > 0);
+        }
+    });
+    assert!(matches!(&failed, Err(Error::Lost { file, .. }) if file.ends_with("collector")), "{failed:?}");
+    is_whole(&one);
+    is_whole(&other);
+    drop((one, other));
+    let again = open(dir.path(), small());
+    is_whole(&again);
+    commit(&again, 99, Durability::Synced).unwrap();
+    sweep(&again, &SweepLimits::default(), &|| ()).unwrap();
+    is_whole(&again);
+}
+
+#[test]
+fn a_file_with_the_last_number_of_cold_segments_is_named_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = with_garbage(dir.path());
+    let stray = segment_file(dir.path(), segment::COLD_END - 1);
+    std::fs::write(&stray, []).unwrap();
+    let refused = sweep(&backend, &SweepLimits::default(), &|| ());
+    assert!(matches!(&refused, Err(Error::Corrupt { file, .. }) if Path::new(file) == stray), "{refused:?}");
+    drop(backend);
+    let backend = open(dir.path(), small());
+    is_whole(&backend);
+    std::fs::remove_file(stray).unwrap();
+    assert!(sweep(&backend, &SweepLimits::default(), &|| ()).unwrap().objects > 0);
+    is_whole(&backend);
+}
+
+#[test]
+fn nothing_is_removed_where_the_last_frames_of_a_segment_are_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = with_garbage(dir.path());
+    let number = 2;
+    let end = {
+        let table = backend.shared.table();
+        let segment = backend.shared.view(&table).segment(number).unwrap().unwrap();
+        let mut walk = walk::FrameWalk::new(segment, backend.shared.header.salt, segment.frames_at(), segment.bytes);
+        let mut starts = Vec::new();
+        while let Some(walk::FrameStep::Frame { offset, .. }) = walk.step().unwrap() {
+            starts.push(offset);
+        }
+        assert!(walk.sealed && starts.len() > 2);
+        starts[starts.len() - 2]
+    };
+    drop(backend);
+    let file = segment_file(dir.path(), number);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[end as usize..].fill(0);
+    std::fs::write(&file, bytes).unwrap();
+    let backend = open(dir.path(), small());
+    let refused = sweep(&backend, &SweepLimits::default().grace(3600), &|| ());
+    assert!(matches!(&refused, Err(Error::Corrupt { offset, .. }) if *offset == end), "{refused:?}");
+    assert!(file.exists());
+}
