@@ -1,13 +1,14 @@
-//! A process that was forked from one that has shared large commits among threads goes on with threads of its own: it has none of
-//! its parent's.
+//! Processes that were forked: one goes on with threads of its own, since it has none of its parent's, and keeps no lock that its
+//! parent gives back.
 
 use std::{
+    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr, thread,
     time::{Duration, Instant},
 };
 
-use bristlecone::{Branch, Error, Info, Native, Repo, TreeId, disk::DiskOptions};
+use bristlecone::{Branch, Error, Info, Native, Repo, Roots, SweepLimits, TreeId, disk::DiskOptions};
 
 /// More than make a commit a large one.
 const ENTRIES: u32 = 40_000;
@@ -64,4 +65,34 @@ fn a_forked_process_has_threads_of_its_own_for_large_commits() {
     }
     assert_eq!(status, 0, "the child ended so");
     assert_eq!(commit(&disk, "two").unwrap(), wanted, "the parent goes on");
+}
+
+#[test]
+fn a_process_that_was_forked_while_another_collected_keeps_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = Repo::create(dir.path(), Native::new(), DiskOptions::default().lock_wait_ms(100)).unwrap();
+    commit(&repo.branch("main").unwrap(), "one").unwrap();
+    let forked = Cell::new(None);
+    let watch = |_: &_| {
+        if forked.get().is_none() {
+            // SAFETY: the child makes no call but to wait for the signal that ends it.
+            let child = unsafe { libc::fork() };
+            while child == 0 {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
+            forked.set(Some(child));
+        }
+        Ok(())
+    };
+    let roots = Roots::new(&[], &|_, _, _| Ok(()));
+    let swept = repo.backend().sweep(&roots.watch(&watch), &SweepLimits::default().dry_run(true));
+    let retention = repo.retention().unwrap();
+    let changed = repo.replace_retention(&retention, &"last 5 refs/heads/*\n".parse().unwrap());
+    let child = forked.get().expect("a collection says what it does");
+    let mut status = 0;
+    // SAFETY: the child is one of this process, and a number is written to `status`.
+    unsafe { (libc::kill(child, libc::SIGKILL), libc::waitpid(child, ptr::from_mut(&mut status), 0)) };
+    swept.unwrap();
+    assert!(changed.unwrap(), "the child kept the lock");
 }

@@ -132,8 +132,9 @@ impl DiskState {
             self.check_free(collection.room(), || 0)?;
             collection.live.count(COLD);
             collection.pace.begin(SweepStep::Copy);
-            collection.copy_marked()?;
-            self.announce(&mut collection, &collector)?;
+            let done = collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector));
+            // Another collection may be what was in the way.
+            done.map_err(|error| collector.check().err().unwrap_or(error))?;
             swept.commits = collection.cut_count();
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }

@@ -11,7 +11,10 @@ use bristlecone::{
     Backend, Batch, Cached, CommitId, Counted, Durability, Error, Expected, Format, Info, Layered, MemoryBackend,
     Native, Object, Oid, ReadOnly, RefMove, RefTarget, Repo, Roots, Signature, Sink, SweepLimits,
 };
-use bristlecone_testkit::slow::Slow;
+use bristlecone_testkit::{
+    hooked::{Hooked, Moment},
+    slow::Slow,
+};
 
 mod edges;
 
@@ -325,6 +328,33 @@ mod layered {
         let mut note = |oid: Oid, object: &Object<'_>| children(&oid, object, &mut |child| met.push(child));
         upper.each_object(&mut note, &mut |damage| panic!("{damage:?}")).unwrap();
         assert!(met.iter().all(|oid| upper.read(&(*oid).into()).unwrap().is_some()));
+    }
+
+    #[test]
+    fn what_the_upper_store_has_stays_or_is_promoted_again_whatever_sweeps_meanwhile() {
+        let (lower, below) = (memory(), memory());
+        commit(&lower, "main", "fruit/plum", &"blue".repeat(30_000));
+        commit(&lower, "main", "fruit/pear", &"green".repeat(30_000));
+        // Nothing leads to this here, and all of it is part of what is promoted.
+        let mut fruit = repo(&below).tree();
+        fruit.set("fruit/plum", "blue".repeat(30_000)).unwrap();
+        fruit.write().unwrap();
+        drop(fruit);
+        let swept = below.clone();
+        let hook = move |moment| {
+            if let Moment::Before(0..3) = moment {
+                sweep(&swept);
+            }
+        };
+        let upper: Shared = Arc::new(Hooked::new(below, hook));
+        let layers = Layered::over(upper.clone(), [lower.clone()]);
+        layers.promote_all(&Roots::new(&[], &children)).unwrap();
+        drop((layers, lower));
+        for (path, wanted) in [("fruit/plum", "blue"), ("fruit/pear", "green")] {
+            assert_eq!(value(&upper, "main", path), Some(wanted.repeat(30_000)));
+        }
+        let head = repo(&upper).branch("main").unwrap().head().unwrap().unwrap();
+        assert_eq!(repo(&upper).log(&[head], bristlecone::LogOptions::default()).map(Result::unwrap).count(), 2);
     }
 
     #[test]

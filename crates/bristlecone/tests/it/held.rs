@@ -487,6 +487,14 @@ fn what_is_copied_is_whole_whatever_another_process_collects_meanwhile() {
     has_all(&to.checkout(first).unwrap());
 }
 
+/// Commits until the log goes on in another segment.
+fn commit_beside(repo: &Repo, number: usize) {
+    for again in 0..4 {
+        let value = format!("{number} {again} {}", "x".repeat(4000));
+        repo.branch("other").unwrap().edit(&info(again), |tree| tree.set("last", &*value)).unwrap();
+    }
+}
+
 #[test]
 fn what_a_copy_brought_in_earlier_batches_is_there_whatever_another_process_collects() {
     let (from, disk) = (Repo::memory(), SimStorage::new());
@@ -504,8 +512,7 @@ fn what_a_copy_brought_in_earlier_batches_is_there_whatever_another_process_coll
         }
         Moment::Before(_) => {}
         Moment::After(appends) => {
-            let branch = here.branch("other").unwrap();
-            branch.edit(&info(appends), |tree| tree.set("last", appends.to_string())).unwrap();
+            commit_beside(&here, appends);
         }
     };
     let to = Repo::with_backend(Native::new(), Arc::new(Hooked::new(backend, hook)));
@@ -513,4 +520,38 @@ fn what_a_copy_brought_in_earlier_batches_is_there_whatever_another_process_coll
     let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
     to.move_refs(&[wanted], Durability::None).unwrap();
     has_all(&to.branch("main").unwrap().tree().unwrap());
+}
+
+#[test]
+fn what_is_written_anew_in_several_batches_is_whole_though_another_process_drops_the_first_ones_again() {
+    let disk = SimStorage::new();
+    let backend = create(&disk, &tiny()).backend().clone();
+    let here = Repo::with_backend(Native::new(), backend.clone());
+    // The first append finds that all is gone; the second and third one bring it again.
+    let (elsewhere, beside) = (disk.clone(), here.clone());
+    let hook = move |moment| match moment {
+        Moment::Before(2) => {
+            let swept = open(&elsewhere, &tiny()).sweep(&[], &SweepLimits::default()).unwrap();
+            assert!(swept.objects > 1000, "{}", swept.objects);
+        }
+        Moment::Before(_) => {}
+        Moment::After(appends) => {
+            commit_beside(&beside, appends);
+        }
+    };
+    let mut tree = here.tree();
+    (0..LARGE).for_each(|number| tree.set(held_path(number), large(number)).unwrap());
+    let first = here.commit_tree(&mut tree, &[], &info(1)).unwrap();
+    drop(tree);
+    let repo = Repo::with_backend(Native::new(), Arc::new(Hooked::new(backend, hook)));
+    let mut held = repo.checkout(first).unwrap();
+    assert!(open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap().objects > 1000);
+    held.set("new", "1").unwrap();
+    let again = repo.commit_tree(&mut held, &[], &info(2)).unwrap();
+    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(again.into()) };
+    repo.move_refs(&[wanted], Durability::None).unwrap();
+    drop((held, repo, here));
+    let repo = open(&disk, &tiny());
+    has_all(&repo.branch("main").unwrap().tree().unwrap());
+    check(&disk, &tiny());
 }
