@@ -15,7 +15,7 @@ pub(super) struct Header {
     pub(super) number: u64,
     pub(super) previous: Option<BlockHash>,
     pub(super) boundary_epoch: Option<u64>,
-    /// The hash of the body, of Shelley and later.
+    /// The hash of the body, of Shelley and later; that of Byron is read where it is asked for.
     pub(super) body_hash: Option<[u8; 32]>,
 }
 

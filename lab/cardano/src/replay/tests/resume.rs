@@ -10,7 +10,7 @@ use bristlecone::{Durability, Native, Repo, storage::RealStorage};
 
 use super::{DEVNET, allow, copy, data, done, genesis, memory, replay, repo, tree};
 use crate::{
-    Block, BlockIndex, MemoryIndex,
+    Block, BlockHash, BlockIndex, MemoryIndex,
     immutable::Appender,
     replay::{ReplayError, ReplayOptions},
     utxo::{TreeUtxo, UtxoError, UtxoStore, UtxoTip},
@@ -224,6 +224,7 @@ fn a_set_of_genesis_outputs_takes_no_chain_without_its_first_chunk() {
 /// Makes blocks of Byron without transactions, of an epoch and a slot in it each; boundary blocks have no slot.
 fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
     let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
+    let hash = |hashed: &[u8]| bytes(&BlockHash::of(&[hashed]).0);
     let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
     let mut previous = [9; 32];
     let mut blocks = Vec::new();
@@ -237,8 +238,18 @@ fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
                 [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
             }
         };
-        let header = [&[0x85, 1][..], &bytes(&previous), &[0x80], &consensus, &[0x80]].concat();
-        let body: &[u8] = if slot.is_some() { &[0x84, 0x80, 0x80, 0x80, 0x80] } else { &[0x80] };
+        // No transactions, no certificates, no delegations, no updates.
+        let (body, proof, extra): (&[u8], _, _) = match slot {
+            None => (&[0x80], hash(&[0x80]), vec![0x80]),
+            Some(_) => {
+                let transactions = [&[0x83, 0][..], &hash(&[]), &hash(&[0x9f, 0xff])].concat();
+                let others = [&[0x82, 3][..], &hash(&[0xa0]), &hash(&[0x80]), &hash(&[0x80])].concat();
+                let proof = [&[0x84][..], &transactions, &others].concat();
+                let extra = [&[0x84, 0x80, 0x80, 0xa0][..], &hash(&[0x80])].concat();
+                (&[0x84, 0x80, 0x82, 3, 0x80, 0x80, 0x80], proof, extra)
+            }
+        };
+        let header = [&[0x85, 1][..], &bytes(&previous), &proof, &consensus, &extra].concat();
         let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
         previous = Block::parse(&block).unwrap().hash().0;
         blocks.push(block);
