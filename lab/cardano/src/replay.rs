@@ -333,7 +333,7 @@ impl<'s> Replay<'s> {
         let Some(resume) = self.resume else {
             self.enter(block.era())?;
             self.decoded.read(block, place)?;
-            self.decoded.look(&self.changes, &*self.set, &point, self.options.allow_missing)?;
+            self.decoded.look(&self.changes, &*self.set, (point, place), self.options.allow_missing)?;
             self.index.insert(&point, place)?;
             self.decoded.apply(block.bytes(), &mut self.changes);
             self.meter.block(block.bytes().len(), &self.decoded);

@@ -42,10 +42,14 @@ pub enum ReplayError {
     },
     /// An input names an output that is not in the set.
     #[error(
-        "{point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with --genesis if the chain \
-         begins there, or go on past missing inputs with --allow-missing"
+        "chunk {chunk}, byte {offset}: {point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with \
+         --genesis if the chain begins there, or go on past missing inputs with --allow-missing"
     )]
     Missing {
+        /// The chunk.
+        chunk: u32,
+        /// The offset of the block in it.
+        offset: u64,
         /// The block.
         point: Box<Point>,
         /// The transaction.
