@@ -142,6 +142,12 @@ impl<'b> Block<'b> {
         self.head.boundary_epoch
     }
 
+    /// Returns the magic of the network; `None` in Shelley and later, where no header has it.
+    #[must_use]
+    pub const fn magic(&self) -> Option<u64> {
+        self.head.magic
+    }
+
     /// Returns the number of the block; an epoch boundary block has that of its predecessor.
     #[must_use]
     pub const fn number(&self) -> u64 {

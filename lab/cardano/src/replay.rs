@@ -108,6 +108,8 @@ pub struct Replay<'s> {
     options: ReplayOptions,
     changes: Changes,
     decoded: Decoded,
+    /// The network of the genesis files, where one of them says it.
+    magic: Option<u64>,
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
@@ -162,6 +164,7 @@ impl<'s> Replay<'s> {
             options,
             changes: Changes::default(),
             decoded: Decoded::default(),
+            magic: None,
             last,
             era: None,
             known: last,
@@ -177,11 +180,13 @@ impl<'s> Replay<'s> {
         self.last.map(|last| last.slot)
     }
 
-    /// Puts the outputs of genesis files into a set that is empty.
+    /// Puts the outputs of genesis files into a set that is empty. Blocks of Byron must then be of the network of those files, also
+    /// where the set is not empty.
     ///
     /// # Errors
     /// Those of the set.
     pub fn begin(&mut self, genesis: &[Genesis]) -> Result<(), ReplayError> {
+        self.magic = genesis.iter().find_map(|file| file.magic);
         if genesis.is_empty() || !matches!(self.set.tip(), UtxoTip::Empty | UtxoTip::Genesis) {
             return Ok(());
         }
@@ -308,6 +313,10 @@ impl<'s> Replay<'s> {
     /// Takes one block.
     fn block(&mut self, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
         let point = block.point();
+        if let Some((magic, genesis)) = block.magic().zip(self.magic).filter(|(magic, genesis)| magic != genesis) {
+            let BlockPlace { chunk, offset, .. } = place;
+            return Err(ReplayError::OtherNetwork { chunk, offset, point, magic, genesis });
+        }
         if let Some(known) = self.known.filter(|known| point.slot <= known.slot) {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {

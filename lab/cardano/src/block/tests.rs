@@ -53,6 +53,8 @@ fn every_block_of_the_list_is_what_the_list_says() {
             assert_eq!(tx.fee().is_none(), block.era().is_byron(), "{file}");
         }
         assert!(block.is_body_sound(), "{file}");
+        let magic = if file == "byron7.block" { 1_097_911_063 } else { 764_824_073 };
+        assert_eq!(block.magic(), Some(magic).filter(|_| block.era().is_byron()), "{file}");
     }
 }
 

@@ -10,7 +10,7 @@ use bristlecone::{Durability, Native, Repo, storage::RealStorage};
 
 use super::{DEVNET, allow, copy, data, done, genesis, memory, replay, repo, tree};
 use crate::{
-    Block, BlockHash, BlockIndex, MemoryIndex,
+    Block, BlockHash, BlockIndex, Genesis, MemoryIndex,
     immutable::Appender,
     replay::{ReplayError, ReplayOptions},
     utxo::{TreeUtxo, UtxoError, UtxoStore, UtxoTip},
@@ -291,6 +291,37 @@ fn a_boundary_block_alone_in_its_chunk_is_not_left_out_when_a_replay_goes_on() {
         ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
         assert_eq!((index.len(), report.last.map(|last| last.slot)), (6, Some(43_201)), "after {stop}");
     }
+}
+
+#[test]
+fn blocks_of_another_network_than_the_genesis_file_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = byron_blocks(&[(0, None), (0, Some(0)), (1, Some(7))]);
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 21_600).unwrap();
+    for block in &blocks {
+        appender.append(&Block::parse(block).unwrap()).unwrap();
+    }
+    appender.sync().unwrap();
+    let network = |magic| [Genesis { magic: Some(magic), outputs: Vec::new() }];
+    let refused = |set: &mut TreeUtxo, chain: &[PathBuf], place, of: &[u8]| {
+        let tip = set.tip().point();
+        let (ended, report) = replay(set, &mut memory(), chain, ReplayOptions::default(), &network(2));
+        let Err(error @ ReplayError::OtherNetwork { chunk, offset, point, .. }) = &ended else { panic!("{ended:?}") };
+        assert_eq!((*chunk, *offset, *point), (place, 0, Block::parse(of).unwrap().point()));
+        assert!(error.to_string().contains("is of the network 1, and the genesis file of the network 2"), "{error}");
+        assert_eq!((report.blocks, set.tip().point()), (0, tip));
+    };
+    let repo = repo();
+    let mut set = tree(&repo);
+    let whole = [dir.path().to_owned()];
+    refused(&mut set, &whole, 0, &blocks[0]);
+    let mut set = TreeUtxo::open(&repo, "right", Durability::None).unwrap();
+    replay(&mut set, &mut memory(), &whole, ReplayOptions::default().blocks(2), &network(1)).0.unwrap();
+    // A later part is compared as well, though the outputs of the files matter no more.
+    let later = [dir.path().join("00001.chunk")];
+    refused(&mut set, &later, 1, &blocks[2]);
+    replay(&mut set, &mut memory(), &later, ReplayOptions::default(), &network(1)).0.unwrap();
+    assert_eq!(set.tip().point(), Some(Block::parse(&blocks[2]).unwrap().point()));
 }
 
 #[test]
