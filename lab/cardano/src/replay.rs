@@ -113,7 +113,7 @@ pub struct Replay<'s> {
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
-    /// The era of that block, once it was met.
+    /// The era of that block, once it was met; of genesis files Byron.
     era: Option<Era>,
     /// The last block that index and set have, until it was met.
     known: Option<Point>,
@@ -156,6 +156,7 @@ impl<'s> Replay<'s> {
             index.truncate(None)?;
         }
         let last = index.tip().map(|tip| tip.point);
+        let era = set.tip().point().is_none().then_some(Era::Byron);
         Ok(Self {
             resume: resume.filter(|_| !has),
             index,
@@ -166,7 +167,7 @@ impl<'s> Replay<'s> {
             decoded: Decoded::default(),
             magic: None,
             last,
-            era: None,
+            era,
             known: last,
             began: last,
             waiting: 0,
