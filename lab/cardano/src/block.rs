@@ -15,6 +15,7 @@ use crate::{
 
 mod byron;
 mod header;
+mod proof;
 mod transaction;
 
 use self::header::Header;
@@ -39,8 +40,8 @@ pub struct Block<'b> {
     hash: BlockHash,
     /// The transactions: of Shelley and later the array of bodies, of Byron that of transactions with their witnesses.
     bodies: Range<usize>,
-    /// The parts behind the header. From Shelley on the body's hash is made of them: transactions, witnesses, auxiliary data,
-    /// and from Alonzo on the places of failed transactions.
+    /// The parts behind the header, which it names: transactions, witnesses, auxiliary data, and from Alonzo on the places of
+    /// failed transactions; in Byron the body, and what comes behind it.
     parts: [Range<usize>; 4],
 }
 
@@ -141,6 +142,12 @@ impl<'b> Block<'b> {
         self.head.boundary_epoch
     }
 
+    /// Returns the magic of the network; `None` in Shelley and later, where no header has it.
+    #[must_use]
+    pub const fn magic(&self) -> Option<u64> {
+        self.head.magic
+    }
+
     /// Returns the number of the block; an epoch boundary block has that of its predecessor.
     #[must_use]
     pub const fn number(&self) -> u64 {
@@ -178,16 +185,19 @@ impl<'b> Block<'b> {
         self.header.clone()
     }
 
-    /// Whether the body is the one that the header names by its hash. `None` where the era has no such hash here: Byron.
+    /// Whether the body is the one that the header names: by its hash, in Byron by a proof.
     #[must_use]
-    pub fn is_body_sound(&self) -> Option<bool> {
-        let named = self.head.body_hash?;
+    pub fn is_body_sound(&self) -> bool {
+        let Some(named) = self.head.body_hash else {
+            let [body, extra, ..] = &self.parts;
+            return proof::holds(self.era, self.bytes, &self.header, body, extra).unwrap_or(false);
+        };
         let count = body_parts(self.era);
         let mut hashes = [[0; 32]; 4];
         for (hash, part) in hashes.iter_mut().zip(&self.parts[..count]) {
             *hash = blake2b_256(&[&self.bytes[part.clone()]]);
         }
-        Some(blake2b_256(&[hashes[..count].as_flattened()]) == named)
+        blake2b_256(&[hashes[..count].as_flattened()]) == named
     }
 
     /// Returns the transactions, in order.

@@ -24,13 +24,13 @@ const SET: u64 = 258;
 const ENCODED: u64 = 24;
 
 /// The kinds of item.
-mod major {
+pub(crate) mod major {
     pub(super) const UNSIGNED: u8 = 0;
     pub(super) const NEGATIVE: u8 = 1;
     pub(super) const BYTES: u8 = 2;
     pub(super) const TEXT: u8 = 3;
     pub(super) const ARRAY: u8 = 4;
-    pub(super) const MAP: u8 = 5;
+    pub(crate) const MAP: u8 = 5;
     pub(super) const TAG: u8 = 6;
 }
 
@@ -230,6 +230,11 @@ impl<'b> Cbor<'b> {
         Ok(Self { bytes: &self.bytes[..end], at: end - inner.len() })
     }
 
+    /// Returns bytes by where they lie, as [`item`](Self::item) says.
+    pub(crate) fn slice(&self, at: Range<usize>) -> &'b [u8] {
+        self.bytes.get(at).unwrap_or(&[])
+    }
+
     /// Skips an item and returns where it lies.
     pub(crate) fn item(&mut self) -> Result<Range<usize>, BlockError> {
         let from = self.at;
@@ -316,6 +321,27 @@ impl<'b> Cbor<'b> {
             let at = self.at;
             let length = self.expect(kind, reason)?.ok_or(BlockError { offset: at, reason })?;
             self.take(length)?;
+        }
+    }
+}
+
+/// Writes the head of an item in as few bytes as there can be.
+pub(crate) fn head(cbor: &mut Vec<u8>, major: u8, value: u64) {
+    let major = major << 5;
+    match value {
+        0..=23 => cbor.push(major | value as u8),
+        24..=0xff => cbor.extend_from_slice(&[major | 24, value as u8]),
+        0x100..=0xffff => {
+            cbor.push(major | 25);
+            cbor.extend_from_slice(&(value as u16).to_be_bytes());
+        }
+        0x1_0000..=0xffff_ffff => {
+            cbor.push(major | 26);
+            cbor.extend_from_slice(&(value as u32).to_be_bytes());
+        }
+        _ => {
+            cbor.push(major | 27);
+            cbor.extend_from_slice(&value.to_be_bytes());
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Map as JsonMap;
 use thiserror::Error;
 
-use crate::{OutputRef, TxId};
+use crate::{OutputRef, TxId, cbor::head};
 
 mod redemption;
 
@@ -91,25 +91,4 @@ fn output_of(address: &[u8], lovelace: u64) -> Vec<u8> {
     cbor.extend_from_slice(address);
     head(&mut cbor, 0, lovelace);
     cbor
-}
-
-/// Writes the head of an item in as few bytes as there can be.
-fn head(cbor: &mut Vec<u8>, major: u8, value: u64) {
-    let major = major << 5;
-    match value {
-        0..=23 => cbor.push(major | value as u8),
-        24..=0xff => cbor.extend_from_slice(&[major | 24, value as u8]),
-        0x100..=0xffff => {
-            cbor.push(major | 25);
-            cbor.extend_from_slice(&(value as u16).to_be_bytes());
-        }
-        0x1_0000..=0xffff_ffff => {
-            cbor.push(major | 26);
-            cbor.extend_from_slice(&(value as u32).to_be_bytes());
-        }
-        _ => {
-            cbor.push(major | 27);
-            cbor.extend_from_slice(&value.to_be_bytes());
-        }
-    }
 }

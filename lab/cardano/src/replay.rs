@@ -108,10 +108,12 @@ pub struct Replay<'s> {
     options: ReplayOptions,
     changes: Changes,
     decoded: Decoded,
+    /// The network of the genesis files, where one of them says it.
+    magic: Option<u64>,
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
-    /// The era of that block, once it was met.
+    /// The era of that block, once it was met; of genesis files Byron.
     era: Option<Era>,
     /// The last block that index and set have, until it was met.
     known: Option<Point>,
@@ -154,6 +156,7 @@ impl<'s> Replay<'s> {
             index.truncate(None)?;
         }
         let last = index.tip().map(|tip| tip.point);
+        let era = set.tip().point().is_none().then_some(Era::Byron);
         Ok(Self {
             resume: resume.filter(|_| !has),
             index,
@@ -162,8 +165,9 @@ impl<'s> Replay<'s> {
             options,
             changes: Changes::default(),
             decoded: Decoded::default(),
+            magic: None,
             last,
-            era: None,
+            era,
             known: last,
             began: last,
             waiting: 0,
@@ -177,11 +181,13 @@ impl<'s> Replay<'s> {
         self.last.map(|last| last.slot)
     }
 
-    /// Puts the outputs of genesis files into a set that is empty.
+    /// Puts the outputs of genesis files into a set that is empty. Blocks of Byron must then be of the network of those files, also
+    /// where the set is not empty.
     ///
     /// # Errors
     /// Those of the set.
     pub fn begin(&mut self, genesis: &[Genesis]) -> Result<(), ReplayError> {
+        self.magic = genesis.iter().find_map(|file| file.magic);
         if genesis.is_empty() || !matches!(self.set.tip(), UtxoTip::Empty | UtxoTip::Genesis) {
             return Ok(());
         }
@@ -308,6 +314,10 @@ impl<'s> Replay<'s> {
     /// Takes one block.
     fn block(&mut self, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
         let point = block.point();
+        if let Some((magic, genesis)) = block.magic().zip(self.magic).filter(|(magic, genesis)| magic != genesis) {
+            let BlockPlace { chunk, offset, .. } = place;
+            return Err(ReplayError::OtherNetwork { chunk, offset, point, magic, genesis });
+        }
         if let Some(known) = self.known.filter(|known| point.slot <= known.slot) {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {
@@ -333,7 +343,7 @@ impl<'s> Replay<'s> {
         let Some(resume) = self.resume else {
             self.enter(block.era())?;
             self.decoded.read(block, place)?;
-            self.decoded.look(&self.changes, &*self.set, &point, self.options.allow_missing)?;
+            self.decoded.look(&self.changes, &*self.set, (point, place), self.options.allow_missing)?;
             self.index.insert(&point, place)?;
             self.decoded.apply(block.bytes(), &mut self.changes);
             self.meter.block(block.bytes().len(), &self.decoded);

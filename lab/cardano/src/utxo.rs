@@ -8,6 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 use self::digest::Digester;
+pub(crate) use self::redeemable::is_of_genesis;
 pub use self::{
     changes::Changes,
     digest::{UtxoDigest, lovelace},

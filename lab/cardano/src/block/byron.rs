@@ -25,6 +25,7 @@ pub(super) struct Parts {
     pub(super) body: Range<usize>,
     pub(super) inputs: Range<usize>,
     pub(super) outputs: Range<usize>,
+    pub(super) witnesses: Range<usize>,
 }
 
 /// Reads a transaction with its witnesses.
@@ -44,9 +45,9 @@ pub(super) fn transaction(cbor: &mut Cbor<'_>) -> Result<Parts, BlockError> {
     end(cbor, parts, SHAPE)?;
     let body = from..cbor.at();
     cbor.next(&mut pair, PAIR)?;
-    cbor.skip()?;
+    let witnesses = cbor.item()?;
     end(cbor, pair, PAIR)?;
-    Ok(Parts { body, inputs, outputs })
+    Ok(Parts { body, inputs, outputs, witnesses })
 }
 
 /// Reads an input.

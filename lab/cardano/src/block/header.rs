@@ -15,7 +15,9 @@ pub(super) struct Header {
     pub(super) number: u64,
     pub(super) previous: Option<BlockHash>,
     pub(super) boundary_epoch: Option<u64>,
-    /// The hash of the body, of Shelley and later.
+    /// The network's magic, of Byron.
+    pub(super) magic: Option<u64>,
+    /// The hash of the body, of Shelley and later; that of Byron is read where it is asked for.
     pub(super) body_hash: Option<[u8; 32]>,
 }
 
@@ -54,27 +56,27 @@ fn shelley(mut cbor: Cbor<'_>, era: Era) -> Result<Header, BlockError> {
     cbor.next(&mut outer, SHAPE)?;
     cbor.skip()?;
     end(&mut cbor, outer, SHAPE)?;
-    Ok(Header { slot, number, previous, boundary_epoch: None, body_hash })
+    Ok(Header { slot, number, previous, body_hash, ..Header::default() })
 }
 
 const BYRON: &str = "a header of Byron has five parts";
 
-/// Reads what both kinds of block of Byron begin with; what follows are consensus and extra data.
-fn byron_start(cbor: &mut Cbor<'_>) -> Result<(crate::cbor::Count, BlockHash), BlockError> {
+/// Reads what both kinds of block of Byron begin with: magic and previous hash. What follows are consensus and extra data.
+fn byron_start(cbor: &mut Cbor<'_>) -> Result<(crate::cbor::Count, Header), BlockError> {
     let mut outer = cbor.array_of(5..6, BYRON)?;
     cbor.next(&mut outer, BYRON)?;
-    cbor.unsigned("the network's magic is no number")?;
+    let magic = Some(cbor.unsigned("the network's magic is no number")?);
     cbor.next(&mut outer, BYRON)?;
-    let previous = BlockHash(cbor.hash("the previous hash has not 32 bytes")?);
+    let previous = Some(BlockHash(cbor.hash("the previous hash has not 32 bytes")?));
     cbor.next(&mut outer, BYRON)?;
     cbor.skip()?;
     cbor.next(&mut outer, BYRON)?;
-    Ok((outer, previous))
+    Ok((outer, Header { magic, previous, ..Header::default() }))
 }
 
 fn byron(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     const SHAPE: &str = "consensus data are a slot, a key, a number and a signature";
-    let (mut outer, previous) = byron_start(&mut cbor)?;
+    let (mut outer, start) = byron_start(&mut cbor)?;
     let mut consensus = cbor.array_of(4..5, SHAPE)?;
     cbor.next(&mut consensus, SHAPE)?;
     let (epoch, slot) = pair(&mut cbor)?;
@@ -87,12 +89,12 @@ fn byron(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     cbor.skip()?;
     end(&mut cbor, outer, BYRON)?;
     let slot = first_slot(&cbor, epoch)?.checked_add(slot).ok_or_else(|| cbor.error("a slot beyond all numbers"))?;
-    Ok(Header { slot, number, previous: Some(previous), boundary_epoch: None, body_hash: None })
+    Ok(Header { slot, number, ..start })
 }
 
 fn boundary(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     const SHAPE: &str = "consensus data of a boundary block are an epoch and a number";
-    let (mut outer, previous) = byron_start(&mut cbor)?;
+    let (mut outer, start) = byron_start(&mut cbor)?;
     let mut consensus = cbor.array_of(2..3, SHAPE)?;
     cbor.next(&mut consensus, SHAPE)?;
     let epoch = cbor.unsigned("the epoch is no number")?;
@@ -103,7 +105,7 @@ fn boundary(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     cbor.skip()?;
     end(&mut cbor, outer, BYRON)?;
     let slot = first_slot(&cbor, epoch)?;
-    Ok(Header { slot, number, previous: Some(previous), boundary_epoch: Some(epoch), body_hash: None })
+    Ok(Header { slot, number, boundary_epoch: Some(epoch), ..start })
 }
 
 fn first_slot(cbor: &Cbor<'_>, epoch: u64) -> Result<u64, BlockError> {

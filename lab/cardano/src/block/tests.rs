@@ -52,8 +52,9 @@ fn every_block_of_the_list_is_what_the_list_says() {
             assert!(tx.failed() || tx.spent().count() > 0, "{file}: a transaction spends something");
             assert_eq!(tx.fee().is_none(), block.era().is_byron(), "{file}");
         }
-        assert_ne!(block.is_body_sound(), Some(false), "{file}");
-        assert_eq!(block.is_body_sound().is_none(), block.era().is_byron(), "{file}");
+        assert!(block.is_body_sound(), "{file}");
+        let magic = if file == "byron7.block" { 1_097_911_063 } else { 764_824_073 };
+        assert_eq!(block.magic(), Some(magic).filter(|_| block.era().is_byron()), "{file}");
     }
 }
 
@@ -83,16 +84,51 @@ fn a_flipped_bit_never_goes_unseen_in_what_hashes_cover() {
                     let _ = (tx.id(), tx.spent().count(), tx.created().count());
                 }
             });
-            if whole.era().is_byron() {
-                continue;
-            }
             flipped += 1;
             // The era stands before what is hashed.
-            let seen = block.hash() != whole.hash() || block.is_body_sound() == Some(false) || at == 1 || read.is_err();
+            let seen = block.hash() != whole.hash() || !block.is_body_sound() || at == 1 || read.is_err();
             assert!(seen, "{} flipped at {at}", line[1]);
         }
     }
     assert!(flipped > 500, "{flipped}");
+}
+
+#[test]
+fn no_bit_of_a_block_of_byron_is_free() {
+    let mut flipped = 0;
+    for (line, bytes) in all().iter().filter(|(line, bytes)| line[3] == "byron" && bytes.len() < 4000) {
+        let whole = Block::parse(bytes).unwrap();
+        let mut bytes = bytes.clone();
+        for bit in 0..8 * bytes.len() {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Ok(block) = Block::parse(&bytes) {
+                let seen = block.hash() != whole.hash() || !block.is_body_sound();
+                assert!(seen, "{} flipped at bit {} of byte {}", line[1], bit % 8, bit / 8);
+                flipped += 1;
+            }
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert!(flipped > 50_000, "{flipped}");
+}
+
+#[test]
+fn certificates_of_a_block_of_byron_have_a_bound() {
+    let bytes = block("pallas", "byron3.block", "hex");
+    let body = Block::parse(&bytes).unwrap().parts[0].clone();
+    // Its seven certificates end before no delegations and no updates.
+    let from = bytes.windows(4).rposition(|window| window == [0xd9, 0x01, 0x02, 0x87]).unwrap();
+    let with = |count: usize| {
+        let certificates = [0x84, 0x40, 0x00, 0x40, 0x40].repeat(count);
+        [&bytes[..from], &[0x9f], &certificates, &[0xff], &bytes[body.end - 6..]].concat()
+    };
+    let holds = |bytes: &[u8]| {
+        let block = Block::parse(bytes).unwrap();
+        proof::holds(block.era, bytes, &block.header, &block.parts[0], &block.parts[1])
+    };
+    assert_eq!(holds(&with(1 << 14)), Ok(false));
+    let error = holds(&with(1 << 20)).unwrap_err();
+    assert_eq!((error.offset, error.reason), (from + 1 + 5 * (1 << 14), "more certificates than a block has room for"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<'b> Transactions<'b> {
         self.next += 1;
         let failed = self.failed.binary_search(&index).is_ok();
         if self.era.is_byron() {
-            let byron::Parts { body, inputs, outputs } = byron::transaction(&mut self.cbor)?;
+            let byron::Parts { body, inputs, outputs, .. } = byron::transaction(&mut self.cbor)?;
             let parts = Parts { inputs: Some(inputs), outputs: Some(outputs), ..Parts::default() };
             return Ok(Transaction { block: self.block, byron: true, failed, body, parts });
         }

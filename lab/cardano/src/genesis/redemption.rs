@@ -3,7 +3,7 @@
 use blake2b_simd::Params;
 use sha3::{Digest, Sha3_256};
 
-use super::head;
+use crate::cbor::head;
 
 /// Returns the address that a key can redeem; `None` for text that is no key: 32 bytes in the alphabet of base64 for URLs.
 pub(super) fn address(key: &str) -> Option<Vec<u8>> {

@@ -45,7 +45,9 @@ impl Appender {
     /// and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
     ///
     /// # Errors
-    /// [`ChainError::Damaged`] where a chunk before the newest one does not end in a block; [`ChainError::Io`].
+    /// [`ChainError::Order`] where the last blocks are in another chunk than their slots say, as where the chunks of another network
+    /// are opened: nothing is written then. [`ChainError::Damaged`] where a chunk before the newest one does not end in a block;
+    /// [`ChainError::Io`].
     ///
     /// # Panics
     /// If a chunk has no slots.
@@ -56,17 +58,47 @@ impl Appender {
         let names = appender.storage.list("").map_err(appender.io(""))?;
         let numbers = names.iter().filter_map(|name| parse_name(name)).map(|(number, _)| number);
         let Some(newest) = numbers.max() else { return Ok(appender) };
+        let last = appender.find_last(newest)?;
         appender.recover(newest)?;
-        let mut before = newest;
-        while appender.last.is_none() && before > 0 {
-            before -= 1;
-            match appender.load(before, TornTail::Refuse) {
-                Ok(mut chunk) => appender.last = last_of(&mut chunk)?,
-                Err(ChainError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => break,
+        appender.last = appender.last.or(last);
+        Ok(appender)
+    }
+
+    /// Returns the last block of the database, and looks whether its chunk is the one for slots like its blocks have.
+    fn find_last(&self, newest: u32) -> Result<Option<Point>, ChainError> {
+        let is_absent = |error: &ChainError| matches!(error, ChainError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
+        for number in (0..=newest).rev() {
+            let tail = if number == newest { TornTail::Cut } else { TornTail::Refuse };
+            let last = match self.load(number, tail) {
+                Ok(mut chunk) => self.last_of(&mut chunk)?,
+                // A newest chunk has only indexes where nothing was written to it; of a later part earlier ones are absent.
+                Err(error) if is_absent(&error) && number == newest => None,
+                Err(error) if is_absent(&error) => break,
                 Err(error) => return Err(error),
+            };
+            if last.is_some() {
+                return Ok(last);
             }
         }
-        Ok(appender)
+        Ok(None)
+    }
+
+    /// Returns the last block of a chunk, all blocks of which must be of its slots.
+    fn last_of(&self, chunk: &mut Chunk) -> Result<Option<Point>, ChainError> {
+        let mut last = None;
+        let (file, number, slots) = (chunk.files.name.clone(), chunk.files.number, self.slots_in_chunk);
+        while let Some((block, offset)) = chunk.next()? {
+            let slot = block.slot();
+            if block.boundary_epoch().is_none() && slot / slots != u64::from(number) {
+                let reason = format!(
+                    "with {slots} slots a chunk it would be in chunk {}; name those of this network",
+                    slot / slots
+                );
+                return Err(ChainError::Order { file, chunk: number, offset: offset as u64, slot, reason });
+            }
+            last = Some(block.point());
+        }
+        Ok(last)
     }
 
     /// Returns the last block; `None` in an empty database.
@@ -282,13 +314,4 @@ fn entry_of(block: &Block<'_>, offset: u64) -> Entry {
         hash: block.hash(),
         slot: block.boundary_epoch().unwrap_or_else(|| block.slot()),
     }
-}
-
-/// Returns the last block of a chunk.
-fn last_of(chunk: &mut Chunk) -> Result<Option<Point>, ChainError> {
-    let mut last = None;
-    while let Some((block, _)) = chunk.next()? {
-        last = Some(block.point());
-    }
-    Ok(last)
 }

@@ -267,7 +267,7 @@ fn crc_differs(bytes: &[u8], entry: &Entry) -> Option<String> {
 
 /// Returns how the body of a block differs from what its header says of it, where no checksum stands for it.
 fn body_differs(block: &Block<'_>, entry: Option<&Entry>) -> Option<String> {
-    (entry.is_none_or(|entry| entry.crc == 0) && block.is_body_sound() == Some(false))
+    (entry.is_none_or(|entry| entry.crc == 0) && !block.is_body_sound())
         .then(|| "the body of the block is not the one that its header names".to_owned())
 }
 

@@ -291,6 +291,43 @@ fn a_block_that_does_not_follow_is_not_appended() {
 }
 
 #[test]
+fn the_chunks_of_another_network_are_refused_and_stay_as_they_are() {
+    let contents = |dir: &Path| {
+        let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files.into_iter().map(|file| (fs::read(&file).unwrap(), file)).collect::<Vec<_>>()
+    };
+    for (name, newest, slots) in
+        [("preview", 2, 21_600), ("preview", 2, 4_300), ("devnet", 3, 99), ("devnet", 3, 4_320)]
+    {
+        let dir = copy(&format!("{name}/immutable"));
+        let open = || {
+            let before = contents(dir.path());
+            let opened = Appender::open(Arc::new(RealStorage::new(dir.path())), slots);
+            assert!(contents(dir.path()) == before, "{name} with {slots} slots");
+            opened.unwrap_err()
+        };
+        let error = open();
+        assert!(matches!(error, ChainError::Order { chunk, .. } if chunk == newest), "{error}");
+        assert!(error.to_string().contains(&format!("with {slots} slots a chunk")), "{error}");
+        // Without a block in the newest chunk, those of the one before say it.
+        for part in ["chunk", "secondary"] {
+            fs::write(dir.path().join(format!("{newest:05}.{part}")), []).unwrap();
+        }
+        let error = open();
+        assert!(matches!(error, ChainError::Order { chunk, .. } if chunk == newest - 1), "{error}");
+    }
+    // A boundary block may be anywhere.
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+    let text = fs::read(data("blocks/pallas/genesis.block")).unwrap();
+    let bytes = crate::hash::from_hex_bytes(text.trim_ascii()).unwrap();
+    let boundary = Block::parse(&bytes).unwrap();
+    Appender::open(storage.clone(), 21_600).unwrap().append(&boundary).unwrap();
+    assert_eq!(Appender::open(storage, 100).unwrap().tip(), Some(boundary.point()));
+}
+
+#[test]
 fn after_a_power_cut_at_any_call_the_chain_goes_on_from_what_was_synced() {
     let disk = SimStorage::new();
     disk.keep_moments();

@@ -1,25 +1,45 @@
 //! What the ledger does by itself where Allegra begins: outputs of redemption that nobody redeemed leave the set, and their
 //! lovelace goes back to the reserves.
 //!
+//! A replay that goes on without the block at which the set stands does not know that block's era. Where its first block is of
+//! Allegra, the set tells: while an output of the genesis file is there that can be redeemed, the boundary was not passed. Such an
+//! output is named by the hash of its address, which no transaction has for an id, so that one made later is not taken for it.
+//!
 //! Source: the translation of the ledger state from Shelley to Allegra in cardano-ledger (`returnRedeemAddrsToReserves`).
 
 use super::{Replay, ReplayError};
-use crate::Era;
+use crate::{Era, OutputRef, utxo::is_of_genesis};
 
 impl Replay<'_> {
-    /// Takes the outputs of redemption out of the set, as changes of the first block of Allegra or a later era that comes, if the
-    /// block before is of an earlier one.
+    /// Takes the outputs of redemption out of the set, as changes of the first block of Allegra or a later era that comes, if what
+    /// is before is of an earlier one: a block, or the genesis files.
     pub(super) fn enter(&mut self, era: Era) -> Result<(), ReplayError> {
         let before = self.era.replace(era);
-        if era < Era::Allegra || before.is_none_or(|before| before >= Era::Allegra) {
+        let may_be_first = match before {
+            Some(before) => before < Era::Allegra && era >= Era::Allegra,
+            // The public networks came to later eras through Allegra or from their genesis, and a walk over the set takes long.
+            None => era == Era::Allegra,
+        };
+        if !may_be_first {
             return Ok(());
         }
         // The set has what waits only once it is committed.
         self.commit(true)?;
-        for output in self.set.redeemable()? {
-            self.changes.spend(output);
+        let outputs = self.set.redeemable()?;
+        if before.is_some() || self.has_of_genesis(&outputs)? {
+            outputs.into_iter().for_each(|output| self.changes.spend(output));
         }
         Ok(())
+    }
+
+    /// Whether one of the outputs, which are in the set, is of a genesis file.
+    fn has_of_genesis(&self, outputs: &[OutputRef]) -> Result<bool, ReplayError> {
+        for output in outputs {
+            if self.set.get(output)?.is_some_and(|cbor| is_of_genesis(output, &cbor)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -76,7 +76,7 @@ impl Decoded {
         &mut self,
         changes: &Changes,
         set: &dyn UtxoStore,
-        point: &Point,
+        (point, place): (Point, BlockPlace),
         allow_missing: bool,
     ) -> Result<(), ReplayError> {
         // What the block itself made and spent so far.
@@ -99,7 +99,9 @@ impl Decoded {
                     } else if allow_missing {
                         self.missing += 1;
                     } else {
-                        return Err(ReplayError::Missing { point: Box::new(*point), tx: *tx, input: *output });
+                        let BlockPlace { chunk, offset, .. } = place;
+                        let (tx, input) = (*tx, *output);
+                        return Err(ReplayError::Missing { chunk, offset, point: Box::new(point), tx, input });
                     }
                 }
             }

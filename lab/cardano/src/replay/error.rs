@@ -31,6 +31,23 @@ pub enum ReplayError {
         /// Why.
         reason: String,
     },
+    /// A block of Byron of another network than the genesis files.
+    #[error(
+        "chunk {chunk}, byte {offset}: {point} is of the network {magic}, and the genesis file of the network {genesis}; name the \
+         genesis files of this chain"
+    )]
+    OtherNetwork {
+        /// The chunk.
+        chunk: u32,
+        /// The offset of the block in it.
+        offset: u64,
+        /// The block.
+        point: Point,
+        /// The magic of its network.
+        magic: u64,
+        /// The magic that the genesis file has.
+        genesis: u64,
+    },
     /// The set holds the outputs of genesis files, and the first block is not that of a chain.
     #[error(
         "{point} is not the first block of a chain, and the set holds only the outputs of genesis files; name all chunks from \
@@ -42,10 +59,14 @@ pub enum ReplayError {
     },
     /// An input names an output that is not in the set.
     #[error(
-        "{point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with --genesis if the chain \
-         begins there, or go on past missing inputs with --allow-missing"
+        "chunk {chunk}, byte {offset}: {point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with \
+         --genesis if the chain begins there, or go on past missing inputs with --allow-missing"
     )]
     Missing {
+        /// The chunk.
+        chunk: u32,
+        /// The offset of the block in it.
+        offset: u64,
         /// The block.
         point: Box<Point>,
         /// The transaction.

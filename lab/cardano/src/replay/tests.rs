@@ -137,7 +137,13 @@ fn a_chain_whose_start_is_absent_counts_what_is_missing() {
 fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
     let mut set = tree(&repo());
     let (ended, report) = replay(&mut set, &mut memory(), &[data("preprod")], ReplayOptions::default(), &[]);
-    let Err(ReplayError::Missing { point, .. }) = ended else { panic!("{ended:?}") };
+    let Err(error @ ReplayError::Missing { .. }) = ended else { panic!("{ended:?}") };
+    let text = error.to_string();
+    let ReplayError::Missing { chunk, offset, point, .. } = error else { panic!("{error}") };
+    assert!(text.starts_with(&format!("chunk 1285, byte {offset}: {point}: transaction")), "{text}");
+    let mut chain = ChainReader::open(&[data("preprod")], ReadOptions::default().from(point.slot)).unwrap();
+    let StoredBlock { block, place } = chain.next_block().unwrap().unwrap();
+    assert_eq!((block.point(), place.chunk, place.offset), (*point, chunk, offset));
     assert_eq!(report.last.map_or(0, |last| last.number + 1), if report.blocks > 0 { point.number } else { 0 });
     assert_eq!(report.missing, 0);
     assert_eq!(set.tip().point(), report.last.filter(|_| report.commits > 0));

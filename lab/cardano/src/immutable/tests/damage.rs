@@ -1,9 +1,11 @@
 //! Chains that are damaged or cut: what is read of them, and how the rest is told.
 
-use std::fs;
+use std::{fs, sync::Arc};
+
+use bristlecone::storage::RealStorage;
 
 use super::{all, copy, data, read, read_until};
-use crate::{Block, ChainError, ReadOptions, TornTail};
+use crate::{Block, ChainError, ReadOptions, TornTail, hash::from_hex_bytes, immutable::Appender};
 
 #[test]
 fn indexes_that_end_early_leave_whole_blocks_and_a_note() {
@@ -109,6 +111,79 @@ fn without_a_checksum_the_header_says_whether_the_body_is_altered() {
         fs::write(&file, &bytes).unwrap();
         assert!(tried > 0, "chunk {number}");
     }
+}
+
+/// Returns a block of Byron as bytes.
+fn byron(name: &str) -> Vec<u8> {
+    let text = fs::read(data(&format!("blocks/pallas/{name}.block"))).unwrap();
+    from_hex_bytes(text.trim_ascii()).unwrap()
+}
+
+#[test]
+fn without_a_checksum_the_header_of_byron_says_whether_the_body_is_altered() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("byron.cbor");
+    let mut seen = 0;
+    for (name, step) in
+        [("byron1", 7), ("byron3", 41), ("byron4", 7), ("byron6", 7), ("byron7", 101), ("genesis", 40_009)]
+    {
+        let whole = byron(name);
+        let block = Block::parse(&whole).unwrap();
+        // The extra data of a boundary block are in no hash.
+        let free = if block.boundary_epoch().is_some() { 2 } else { 0 };
+        for at in (0..whole.len() - free).step_by(step) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at / step % 8);
+            fs::write(&file, &flipped).unwrap();
+            match read(std::slice::from_ref(&file), ReadOptions::default()) {
+                Err(ChainError::Damaged { .. }) => seen += 1,
+                // Another header is that of another block.
+                Ok((points, None)) if block.header_range().contains(&at) => {
+                    assert_ne!(points[0].0.hash, block.hash(), "{name} flipped at {at}");
+                }
+                other => panic!("{name} flipped at {at}: {other:?}"),
+            }
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
+
+#[test]
+fn a_chunk_of_byron_without_checksums_is_read_only_where_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = byron("byron7");
+    let block = Block::parse(&whole).unwrap();
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 21_600).unwrap();
+    appender.append(&block).unwrap();
+    appender.sync().unwrap();
+    let (_, output) = block.transactions().unwrap().next().unwrap().unwrap().created().next().unwrap().unwrap();
+    let mut flipped = whole.clone();
+    flipped[output.as_ptr() as usize - whole.as_ptr() as usize + 10] ^= 1;
+    let index = dir.path().join("00013.secondary");
+    let mut entry = fs::read(&index).unwrap();
+    entry[12..16].fill(0);
+    let altered = |is_newest: bool| {
+        for bytes in [&whole, &flipped] {
+            fs::write(dir.path().join("00013.chunk"), bytes).unwrap();
+            let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+            if *bytes == whole {
+                assert_eq!(points, [(block.point(), points[0].1)], "newest: {is_newest}");
+                continue;
+            }
+            assert!(points.is_empty(), "newest: {is_newest}");
+            assert!(matches!(ended, Err(ChainError::Damaged { chunk: 13, offset: 0, .. })), "{ended:?}");
+        }
+    };
+    fs::write(&index, &entry).unwrap();
+    altered(true);
+    fs::remove_file(&index).unwrap();
+    altered(true);
+    // With another chunk behind it.
+    fs::write(&index, &entry).unwrap();
+    for part in ["chunk", "primary", "secondary"] {
+        fs::write(dir.path().join(format!("00014.{part}")), []).unwrap();
+    }
+    altered(false);
 }
 
 #[test]

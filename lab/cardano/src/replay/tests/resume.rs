@@ -10,10 +10,11 @@ use bristlecone::{Durability, Native, Repo, storage::RealStorage};
 
 use super::{DEVNET, allow, copy, data, done, genesis, memory, replay, repo, tree};
 use crate::{
-    Block, BlockIndex, MemoryIndex,
+    Block, BlockHash, BlockIndex, Era, Genesis, MemoryIndex, OutputRef, TxId,
+    hash::from_hex_bytes,
     immutable::Appender,
     replay::{ReplayError, ReplayOptions},
-    utxo::{TreeUtxo, UtxoError, UtxoStore, UtxoTip},
+    utxo::{Changes, TreeUtxo, UtxoError, UtxoStore, UtxoTip},
 };
 
 #[test]
@@ -137,7 +138,7 @@ fn a_chain_that_ends_without_the_last_known_block_is_refused() {
     replay(&mut set, &mut filled("preprod"), &[data("preprod")], allow(), &[]).0.unwrap();
     // Another block in the slot of the last one, with which the chain ends.
     let dir = tempfile::tempdir().unwrap();
-    let mut files = byron_files(dir.path(), &byron_blocks(&[(0, None), (0, Some(0)), (0, Some(1))]));
+    let mut files = files_of(dir.path(), &byron_blocks(&[(0, None), (0, Some(0)), (0, Some(1))]));
     let repo = repo();
     let mut index = memory();
     let options = || ReplayOptions::default().commit_unchanged(true);
@@ -224,6 +225,7 @@ fn a_set_of_genesis_outputs_takes_no_chain_without_its_first_chunk() {
 /// Makes blocks of Byron without transactions, of an epoch and a slot in it each; boundary blocks have no slot.
 fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
     let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
+    let hash = |hashed: &[u8]| bytes(&BlockHash::of(&[hashed]).0);
     let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
     let mut previous = [9; 32];
     let mut blocks = Vec::new();
@@ -237,8 +239,18 @@ fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
                 [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
             }
         };
-        let header = [&[0x85, 1][..], &bytes(&previous), &[0x80], &consensus, &[0x80]].concat();
-        let body: &[u8] = if slot.is_some() { &[0x84, 0x80, 0x80, 0x80, 0x80] } else { &[0x80] };
+        // No transactions, no certificates, no delegations, no updates.
+        let (body, proof, extra): (&[u8], _, _) = match slot {
+            None => (&[0x80], hash(&[0x80]), vec![0x80]),
+            Some(_) => {
+                let transactions = [&[0x83, 0][..], &hash(&[]), &hash(&[0x9f, 0xff])].concat();
+                let others = [&[0x82, 3][..], &hash(&[0xa0]), &hash(&[0x80]), &hash(&[0x80])].concat();
+                let proof = [&[0x84][..], &transactions, &others].concat();
+                let extra = [&[0x84, 0x80, 0x80, 0xa0][..], &hash(&[0x80])].concat();
+                (&[0x84, 0x80, 0x82, 3, 0x80, 0x80, 0x80], proof, extra)
+            }
+        };
+        let header = [&[0x85, 1][..], &bytes(&previous), &proof, &consensus, &extra].concat();
         let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
         previous = Block::parse(&block).unwrap().hash().0;
         blocks.push(block);
@@ -246,14 +258,75 @@ fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
     blocks
 }
 
+/// Makes blocks of Shelley, Allegra and Mary without transactions.
+fn empty_blocks(eras: &[Era]) -> Vec<Vec<u8>> {
+    let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
+    let parts = [[0x80], [0x80], [0xa0]];
+    let hashes = parts.map(|part| BlockHash::of(&[&part]).0);
+    let body = bytes(&BlockHash::of(&[hashes.as_flattened()]).0);
+    let mut previous = vec![0xf6];
+    let mut blocks = Vec::new();
+    for (number, era) in (0..).zip(eras) {
+        let slot = [0x18, 100 + number];
+        let header = [&[0x89, number][..], &slot, &previous, &[0, 0, 0, 0, 0], &body].concat();
+        let block = [&[0x82, *era as u8, 0x84, 0x82][..], &header, &[0x40], parts.as_flattened()].concat();
+        previous = bytes(&Block::parse(&block).unwrap().hash().0);
+        blocks.push(block);
+    }
+    blocks
+}
+
+#[test]
+fn outputs_of_redemption_leave_the_set_wherever_a_chain_is_parted() {
+    let address =
+        from_hex_bytes(b"82d818582183581cccdf735b7d5cafe44e65e75a82fd4305fe7712924a8e1196fefdbddfa0021a9cbc2ffe")
+            .unwrap();
+    let redeemable = [&[0x82, 0x58, 0x2b][..], &address, &[7]].concat();
+    let output = |address: &[u8]| OutputRef { tx: TxId::of(&[address]), index: 0 };
+    let outputs = vec![(output(&address), redeemable.clone()), (output(&[9]), vec![0x82, 0x41, 9, 7])];
+    let genesis = [Genesis { magic: None, outputs }];
+    let dir = tempfile::tempdir().unwrap();
+    let eras = [Era::Shelley, Era::Shelley, Era::Allegra, Era::Allegra, Era::Mary];
+    let blocks = empty_blocks(&eras);
+    let chain = files_of(dir.path(), &blocks);
+    for stop in 1..chain.len() {
+        let repo = repo();
+        let mut kept = memory();
+        replay(&mut tree(&repo), &mut kept, &chain[..stop], ReplayOptions::default(), &genesis).0.unwrap();
+        let (head, _) = tree(&repo).at(u64::MAX).unwrap();
+        for index in [&mut kept, &mut memory()] {
+            let mut set = tree(&repo);
+            set.roll_back(head).unwrap();
+            assert_eq!(set.entries().unwrap(), if eras[stop - 1] < Era::Allegra { 2 } else { 1 });
+            replay(&mut set, index, &chain[stop..], ReplayOptions::default(), &genesis).0.unwrap();
+            assert_eq!((set.entries().unwrap(), set.contains(&output(&[9])).unwrap()), (1, true), "after {stop}");
+        }
+    }
+    // What comes to such an address in Allegra stays.
+    let repo = repo();
+    let mut set = tree(&repo);
+    replay(&mut set, &mut memory(), &chain[..3], ReplayOptions::default(), &genesis).0.unwrap();
+    let mut changes = Changes::default();
+    changes.create(output(&[1]), &redeemable);
+    let tip = set.tip();
+    set.commit(&mut changes, tip).unwrap();
+    replay(&mut set, &mut memory(), &chain[3..], ReplayOptions::default(), &genesis).0.unwrap();
+    assert_eq!((set.entries().unwrap(), set.contains(&output(&[1])).unwrap()), (2, true));
+    // A chain that begins with a later era has passed the boundary before its first block.
+    let chain = files_of(dir.path(), &empty_blocks(&[Era::Mary]));
+    let mut set = TreeUtxo::open(&repo, "later", Durability::None).unwrap();
+    replay(&mut set, &mut memory(), &chain, ReplayOptions::default(), &genesis).0.unwrap();
+    assert_eq!((set.entries().unwrap(), set.contains(&output(&[9])).unwrap()), (1, true));
+}
+
 /// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
 fn byron_chain(dir: &Path) -> Vec<PathBuf> {
     let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
-    byron_files(dir, &byron_blocks(&places))
+    files_of(dir, &byron_blocks(&places))
 }
 
 /// Writes blocks, a file each.
-fn byron_files(dir: &Path, blocks: &[Vec<u8>]) -> Vec<PathBuf> {
+fn files_of(dir: &Path, blocks: &[Vec<u8>]) -> Vec<PathBuf> {
     let write = |(index, block): (usize, &Vec<u8>)| {
         let file = dir.join(format!("{index}.cbor"));
         fs::write(&file, block).unwrap();
@@ -280,6 +353,37 @@ fn a_boundary_block_alone_in_its_chunk_is_not_left_out_when_a_replay_goes_on() {
         ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
         assert_eq!((index.len(), report.last.map(|last| last.slot)), (6, Some(43_201)), "after {stop}");
     }
+}
+
+#[test]
+fn blocks_of_another_network_than_the_genesis_file_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = byron_blocks(&[(0, None), (0, Some(0)), (1, Some(7))]);
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 21_600).unwrap();
+    for block in &blocks {
+        appender.append(&Block::parse(block).unwrap()).unwrap();
+    }
+    appender.sync().unwrap();
+    let network = |magic| [Genesis { magic: Some(magic), outputs: Vec::new() }];
+    let refused = |set: &mut TreeUtxo, chain: &[PathBuf], place, of: &[u8]| {
+        let tip = set.tip().point();
+        let (ended, report) = replay(set, &mut memory(), chain, ReplayOptions::default(), &network(2));
+        let Err(error @ ReplayError::OtherNetwork { chunk, offset, point, .. }) = &ended else { panic!("{ended:?}") };
+        assert_eq!((*chunk, *offset, *point), (place, 0, Block::parse(of).unwrap().point()));
+        assert!(error.to_string().contains("is of the network 1, and the genesis file of the network 2"), "{error}");
+        assert_eq!((report.blocks, set.tip().point()), (0, tip));
+    };
+    let repo = repo();
+    let mut set = tree(&repo);
+    let whole = [dir.path().to_owned()];
+    refused(&mut set, &whole, 0, &blocks[0]);
+    let mut set = TreeUtxo::open(&repo, "right", Durability::None).unwrap();
+    replay(&mut set, &mut memory(), &whole, ReplayOptions::default().blocks(2), &network(1)).0.unwrap();
+    // A later part is compared as well, though the outputs of the files matter no more.
+    let later = [dir.path().join("00001.chunk")];
+    refused(&mut set, &later, 1, &blocks[2]);
+    replay(&mut set, &mut memory(), &later, ReplayOptions::default(), &network(1)).0.unwrap();
+    assert_eq!(set.tip().point(), Some(Block::parse(&blocks[2]).unwrap().point()));
 }
 
 #[test]
