@@ -69,6 +69,12 @@ impl Run {
         self.p50_us = percentile(&nanoseconds, 50).map(|ns| ns as f64 / 1e3);
         self.p99_us = percentile(&nanoseconds, 99).map(|ns| ns as f64 / 1e3);
     }
+
+    /// Notes what operations took that are no commits, each in nanoseconds.
+    pub(crate) fn set_latencies_of_others(&mut self, nanoseconds: Vec<u64>) {
+        self.set_latencies(nanoseconds);
+        self.commits = 0;
+    }
 }
 
 /// Returns the value that `percent` of the sorted values do not exceed.
@@ -109,8 +115,7 @@ impl Laps {
     pub(crate) fn into_part(self, part: &str) -> Run {
         let (seconds, latencies) = self.finish();
         let mut run = Run { part: part.into(), ops: latencies.len() as u64, seconds, threads: 1, ..Run::default() };
-        run.set_latencies(latencies);
-        run.commits = 0;
+        run.set_latencies_of_others(latencies);
         run
     }
 }

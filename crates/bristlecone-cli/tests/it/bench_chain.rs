@@ -67,6 +67,12 @@ fn many_refs_are_measured_and_checked() {
         (&rows[0]["total_ops"], &rows[2]["total_ops"], &rows[7]["total_ops"]),
         (&3050.into(), &500.into(), &5.into())
     );
+    for (row, durability) in rows.iter().zip(["none"; 5].into_iter().chain(["synced"; 5])) {
+        let writes = ["refs-make-3050", "refs-move-3050"].iter().any(|scenario| row["scenario"] == *scenario);
+        assert_eq!(row["durability"], if writes { durability } else { "" }, "{row}");
+        assert_eq!(row["commits"].as_u64().unwrap() > 0, writes, "lookups are no commits: {row}");
+        assert!(row["latency_p50_us"].as_f64().unwrap() > 0.0, "{row}");
+    }
 }
 
 #[test]
