@@ -1,4 +1,4 @@
-//! `cone bench blocks`, `cone bench utxo`, `cone bench gc` and `cone bench refs`, so small that nothing takes long.
+//! `cone bench blocks`, `cone bench utxo`, `cone bench gc`, `cone bench refs` and `cone bench history`, so small that nothing takes long.
 
 use std::fs;
 
@@ -76,6 +76,29 @@ fn many_refs_are_measured_and_checked() {
 }
 
 #[test]
+fn questions_about_history_are_measured_and_checked_with_an_index_and_without() {
+    let place = Place::empty();
+    let args = ["bench", "history", "--commits", "300", "--questions", "20", "--dir", ".", "--json", "rows.json"];
+    let printed = [place.ok(args), place.ok(args.iter().chain(&["--unindexed"]))];
+    assert_eq!(printed.map(|text| text.contains("unindexed")), [false, true]);
+    let rows: Vec<Value> = serde_json::from_slice(&fs::read(place.path("rows.json")).unwrap()).unwrap();
+    let (unindexed, indexed): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| row["variant"] == "unindexed");
+    assert_eq!((indexed.len(), unindexed.len()), (14, 14), "those of one run do not replace those of the other");
+    let names = [&indexed, &unindexed].map(|rows| rows.iter().map(|row| &row["scenario"]).collect::<Vec<_>>());
+    assert_eq!(names[0], names[1]);
+    for row in &rows {
+        let makes = row["scenario"] == "history-make-300";
+        assert_eq!((&row["checked"], &row["durability"]), (&true.into(), &if makes { "none" } else { "" }.into()));
+        assert_eq!(row["commits"], if makes { 300 } else { 0 }, "questions are no commits: {row}");
+    }
+    let first = |row: &Value| {
+        let scenario = row["scenario"].as_str().unwrap();
+        scenario.contains("-first-") || scenario.contains("-none-")
+    };
+    assert!(unindexed.iter().all(|row| (row["total_ops"] == 1) == first(row)), "{unindexed:?}");
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for args in [
@@ -85,6 +108,7 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["utxo", "--retain", "0"],
         &["gc", "--pairs", "0"],
         &["refs", "--refs", "1"],
+        &["history", "--commits", "0"],
     ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
     }
