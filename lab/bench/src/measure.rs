@@ -168,6 +168,17 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// A commit of so many edits is shared out among threads …
+const SHARED_EDITS: u64 = 16_384;
+/// … where its widest directory changes in so many entries.
+const SHARED_ENTRIES: u64 = 8_192;
+
+/// Returns how many threads make a commit of so many edits of one directory, of which so many are of different entries, in a repository
+/// that was not told: all cores from some size on.
+pub(crate) fn commit_threads(edits: u64, entries: u64) -> u64 {
+    if edits >= SHARED_EDITS && entries >= SHARED_ENTRIES { cores() as u64 } else { 1 }
+}
+
 /// Returns the bytes of the files in a folder and below; what cannot be read counts for nothing.
 pub(crate) fn folder_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -190,6 +201,13 @@ mod tests {
         assert_eq!(percentile(&sorted, 99), Some(99));
         assert_eq!(percentile(&[7], 99), Some(7));
         assert_eq!(percentile(&[], 99), None);
+    }
+
+    #[test]
+    fn large_commits_have_all_cores() {
+        let all = cores() as u64;
+        let found = [(16_383, 16_383), (16_384, 8_191), (16_384, 8_192), (50_000, 50_000)];
+        assert_eq!(found.map(|(edits, entries)| commit_threads(edits, entries)), [1, 1, all, all]);
     }
 
     #[test]
