@@ -192,6 +192,8 @@ pub(crate) fn folder_bytes(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -211,9 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_return_in_order() {
-        let (seconds, done) = together(3, |index| Ok(index * 10)).unwrap();
+    fn threads_return_in_order_and_the_last_one_ends_the_time() {
+        let longest = Duration::from_millis(60);
+        let (seconds, done) = together(3, |index| {
+            // The first thread is the last to end.
+            thread::sleep(longest / (index as u32 + 1));
+            Ok(index * 10)
+        })
+        .unwrap();
         assert_eq!(done, [0, 10, 20]);
-        assert!(seconds >= 0.0);
+        assert!(seconds >= longest.as_secs_f64(), "{seconds}");
     }
 }
