@@ -61,8 +61,7 @@ fn open(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     let peak = sampler.finish();
     engine.open()?;
     let mut run = Run { ops: OPENS as u64, seconds, threads: 1, ..Run::default() };
-    run.set_latencies(latencies);
-    run.commits = 0;
+    run.set_latencies_of_others(latencies);
     finish(&engine, job, entries, peak, &mut run)?;
     Ok(vec![run])
 }

@@ -277,8 +277,7 @@ fn row(job: &ChainJob, all: &[ChainRun], machine: &Machine) -> Row {
     row.variant = job.variant();
     let (differs, compared) = agree::runs(all, job.seconds.is_some());
     row.wrong = row.wrong.or(differs);
-    let has_checkpoints = all.iter().all(|run| run.figures.checkpoints > 0);
-    row.checked = row.wrong.is_none() && (compared || has_checkpoints);
+    row.checked = row.wrong.is_none() && (compared || all.iter().all(|run| run.figures.ends_with_checkpoint()));
     let figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     row.chain = figures.map(Box::new);
     row

@@ -165,7 +165,7 @@ impl Results {
             let refs = ours::export(dest, source.algorithm, &exported).and_then(|()| {
                 // A repository that git accepts, and not refs alone.
                 let sound = program::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
-                run.wrong = sound.err().map(|reason| format!("after an export: {reason}"));
+                run.wrong = run.wrong.take().or_else(|| Some(format!("after an export: {}", sound.err()?)));
                 source::refs(&exported)
             });
             let _ = fs::remove_dir_all(&exported);
@@ -178,7 +178,7 @@ impl Results {
         // What fast-export drops, such as signatures of commits, is no fault of this run.
         if let Some((name, oid)) = differs.filter(|_| self.by != By::FastImport) {
             let found = refs.get(name).map_or("nothing", |oid| &oid[..]);
-            run.wrong = Some(format!("{name} is {found}, not {oid}"));
+            run.wrong.get_or_insert_with(|| format!("{name} is {found}, not {oid}"));
         }
         Ok(())
     }

@@ -29,6 +29,10 @@ use crate::{
     scratch::Scratch,
 };
 
+/// The part in which commits are made; the others ask.
+const MAKE: &str = "make";
+/// The folder of what a store keeps to answer sooner, and may lose at any time.
+const DERIVED: &str = "derived";
 /// Every so many commits of the main line one merges a side branch of two.
 const MERGED_EACH: usize = 8;
 /// So many paths change by turns.
@@ -47,7 +51,7 @@ pub struct HistoryArgs {
     /// How many questions that take no walk
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
     pub questions: usize,
-    /// Keep nothing up while commits are made, so that the first question finds nothing
+    /// Keep nothing up while commits are made, so that first questions find nothing
     #[arg(long)]
     pub unindexed: bool,
     /// Where the store is made and removed again; a real disk
@@ -83,6 +87,8 @@ struct Long {
     main: Vec<CommitId>,
     /// A side branch that never was merged, of two commits on the tenth part of the main line.
     loose: Option<CommitId>,
+    /// Nothing is kept up while commits are made.
+    unindexed: bool,
     random: u64,
     runs: Vec<(&'static str, Run)>,
 }
@@ -100,7 +106,8 @@ impl Long {
         let backend = Arc::new(DiskBackend::create(storage, tag, DiskOptions::default())?);
         let repo = Repo::with_backend(Native::new(), backend);
         repo.set_indexing(!args.unindexed);
-        Ok(Self { dir: dir.to_owned(), repo, main: Vec::new(), loose: None, random: 1, runs: Vec::new() })
+        let (main, loose, unindexed) = (Vec::new(), None, args.unindexed);
+        Ok(Self { dir: dir.to_owned(), repo, main, loose, unindexed, random: 1, runs: Vec::new() })
     }
 
     fn measure(mut self, args: &HistoryArgs, machine: &Machine) -> Result<Vec<Row>> {
@@ -108,7 +115,7 @@ impl Long {
         self.make(args.commits)?;
         self.repo.wait_for_indexing();
         say_part!(", first questions");
-        self.first_questions(args.unindexed)?;
+        self.first_questions()?;
         say_part!(", lines");
         self.lines(args.questions)?;
         say_part!(", walks");
@@ -123,13 +130,24 @@ impl Long {
             (run.store_bytes, run.file_bytes, run.threads) = (stats.store_bytes, stats.file_bytes, 1);
             let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
             row.backend = "disk".into();
-            row.durability = Durability::None.name().into();
-            row.name = format!("disk {}", Durability::None.name());
+            row.durability = if *part == MAKE { Durability::None.name().into() } else { String::new() };
+            row.variant = if self.unindexed { "unindexed".into() } else { String::new() };
+            row.name = format!("disk {} {}", Durability::None.name(), row.variant).trim_end().to_owned();
             row.scenario = format!("history-{part}-{}", args.commits);
             row.checked = true;
             row
         });
         Ok(rows.collect())
+    }
+
+    /// Opens the store once more; where nothing is kept up, as if nothing had been asked of it yet.
+    fn opened_anew(&self) -> Result<Repo> {
+        let derived = self.dir.join(DERIVED);
+        if self.unindexed && derived.exists() {
+            // An earlier question has stored what it learnt.
+            fs::remove_dir_all(&derived).map_err(BenchError::io(&derived))?;
+        }
+        open(&self.dir)
     }
 
     /// Times the operations of a part, each on its own.
@@ -143,7 +161,11 @@ impl Long {
             nanoseconds.push(started.elapsed().as_nanos() as u64);
         }
         let mut run = Run { ops: ops as u64, seconds: began.elapsed().as_secs_f64(), ..Run::default() };
-        run.set_latencies(nanoseconds);
+        if part == MAKE {
+            run.set_latencies(nanoseconds);
+        } else {
+            run.set_latencies_of_others(nanoseconds);
+        }
         let (peak, after) = (sampler.finish(), self.repo.backend().stats());
         (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
         run.bytes_written = after.bytes_written.saturating_sub(before.bytes_written);
@@ -159,7 +181,7 @@ impl Long {
     /// Makes all commits, in a store that is closed and opened again.
     fn make(&mut self, commits: usize) -> Result<()> {
         let (mut tree, mut made) = (self.repo.tree(), 0);
-        self.time("make", commits, |long| {
+        self.time(MAKE, commits, |long| {
             // Those of side branches were made with the merge before.
             made += 1;
             if made <= long.made() {
@@ -205,12 +227,10 @@ impl Long {
     }
 
     /// Asks one question each of stores that were just opened.
-    fn first_questions(&mut self, unindexed: bool) -> Result<()> {
+    fn first_questions(&mut self) -> Result<()> {
         for (part, line) in [("first-line", true), ("first-walk", false)] {
-            let mut opened = Vec::new();
-            for _ in 0..if unindexed { 1 } else { OPENINGS } {
-                opened.push(open(&self.dir)?);
-            }
+            let openings = if self.unindexed { 1 } else { OPENINGS };
+            let mut opened = (0..openings).map(|_| self.opened_anew()).collect::<Result<Vec<_>>>()?;
             self.time(part, opened.len(), |long| {
                 let Some(repo) = opened.pop() else { return Ok(()) };
                 let number = long.below(long.main.len());
@@ -281,7 +301,11 @@ impl Long {
     }
 
     fn last_changes(&mut self) -> Result<()> {
-        self.time("last-change-none", WALKS, |long| {
+        let mut questions = WALKS;
+        if self.unindexed {
+            (self.repo, questions) = (self.opened_anew()?, 1);
+        }
+        self.time("last-change-none", questions, |long| {
             right("last-change-none", long.repo.last_change(long.last(), "main/nothing")?.is_none())
         })?;
         self.time("last-change", WALKS, |long| {
@@ -301,4 +325,27 @@ fn merges(main: usize) -> usize {
 fn right(scenario: &str, right: bool) -> Result<()> {
     let reason = || "an answer is not what the numbers of commits say".to_owned();
     right.then_some(()).ok_or_else(|| BenchError::Wrong { scenario: scenario.to_owned(), reason: reason() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_questions_of_an_unindexed_store_find_no_index() {
+        let dir = tempfile::tempdir().unwrap();
+        for unindexed in [true, false] {
+            let args = HistoryArgs { commits: 200, questions: 5, unindexed, dir: None, json: None };
+            let mut long = Long::new(&dir.path().join(unindexed.to_string()), &args).unwrap();
+            long.make(args.commits).unwrap();
+            let asks: [fn(&mut Long) -> Result<()>; 2] = [Long::first_questions, Long::last_changes];
+            for ask in asks {
+                long.repo.index_history(long.last()).unwrap();
+                ask(&mut long).unwrap();
+                // So few commits are walked: whatever is known now was there before.
+                let known = long.repo.indexed_commits().unwrap();
+                assert_eq!((known.graph > 0, known.changes > 0), (!unindexed, !unindexed), "{known:?}");
+            }
+        }
+    }
 }

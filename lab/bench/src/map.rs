@@ -6,7 +6,7 @@
 //! rounds. Each process compares what it reads with a model, and every entry, the root and the versions of each map before that
 //! map is renewed.
 //!
-//! `docs/bench.md`, section 11, says what the figures mean.
+//! `docs/bench.md`, section 12, says what the figures mean.
 
 use std::path::PathBuf;
 

@@ -69,6 +69,12 @@ impl Run {
         self.p50_us = percentile(&nanoseconds, 50).map(|ns| ns as f64 / 1e3);
         self.p99_us = percentile(&nanoseconds, 99).map(|ns| ns as f64 / 1e3);
     }
+
+    /// Notes what operations took that are no commits, each in nanoseconds.
+    pub(crate) fn set_latencies_of_others(&mut self, nanoseconds: Vec<u64>) {
+        self.set_latencies(nanoseconds);
+        self.commits = 0;
+    }
 }
 
 /// Returns the value that `percent` of the sorted values do not exceed.
@@ -109,8 +115,7 @@ impl Laps {
     pub(crate) fn into_part(self, part: &str) -> Run {
         let (seconds, latencies) = self.finish();
         let mut run = Run { part: part.into(), ops: latencies.len() as u64, seconds, threads: 1, ..Run::default() };
-        run.set_latencies(latencies);
-        run.commits = 0;
+        run.set_latencies_of_others(latencies);
         run
     }
 }
@@ -163,6 +168,17 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// A commit of so many edits is shared out among threads …
+const SHARED_EDITS: u64 = 16_384;
+/// … where its widest directory changes in so many entries.
+const SHARED_ENTRIES: u64 = 8_192;
+
+/// Returns how many threads make a commit of so many edits of one directory, of which so many are of different entries, in a repository
+/// that was not told: all cores from some size on.
+pub(crate) fn commit_threads(edits: u64, entries: u64) -> u64 {
+    if edits >= SHARED_EDITS && entries >= SHARED_ENTRIES { cores() as u64 } else { 1 }
+}
+
 /// Returns the bytes of the files in a folder and below; what cannot be read counts for nothing.
 pub(crate) fn folder_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -176,6 +192,8 @@ pub(crate) fn folder_bytes(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -188,9 +206,22 @@ mod tests {
     }
 
     #[test]
-    fn threads_return_in_order() {
-        let (seconds, done) = together(3, |index| Ok(index * 10)).unwrap();
+    fn large_commits_have_all_cores() {
+        let all = cores() as u64;
+        let found = [(16_383, 16_383), (16_384, 8_191), (16_384, 8_192), (50_000, 50_000)];
+        assert_eq!(found.map(|(edits, entries)| commit_threads(edits, entries)), [1, 1, all, all]);
+    }
+
+    #[test]
+    fn threads_return_in_order_and_the_last_one_ends_the_time() {
+        let longest = Duration::from_millis(60);
+        let (seconds, done) = together(3, |index| {
+            // The first thread is the last to end.
+            thread::sleep(longest / (index as u32 + 1));
+            Ok(index * 10)
+        })
+        .unwrap();
         assert_eq!(done, [0, 10, 20]);
-        assert!(seconds >= 0.0);
+        assert!(seconds >= longest.as_secs_f64(), "{seconds}");
     }
 }

@@ -106,6 +106,11 @@ struct Many {
     longest: f64,
 }
 
+/// Whether operations of a part write; the others look.
+fn writes(part: &str) -> bool {
+    matches!(part, "make" | "move")
+}
+
 fn prefix(group: u64) -> String {
     format!("refs/heads/user-{group:06}/")
 }
@@ -181,7 +186,7 @@ impl Many {
             run.threads = 1;
             let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
             row.backend = "disk".into();
-            row.durability = self.durability.name().into();
+            row.durability = if writes(part) { self.durability.name().into() } else { String::new() };
             row.name = format!("disk {}", self.durability.name());
             row.scenario = format!("refs-{part}-{}", self.refs());
             row.checked = row.wrong.is_none();
@@ -202,7 +207,11 @@ impl Many {
         }
         let mut run = Run { ops: ops as u64, seconds: began.elapsed().as_secs_f64(), ..Run::default() };
         self.longest = nanoseconds.iter().max().map_or(0.0, |&longest| longest as f64 / 1e6);
-        run.set_latencies(nanoseconds);
+        if writes(part) {
+            run.set_latencies(nanoseconds);
+        } else {
+            run.set_latencies_of_others(nanoseconds);
+        }
         let (peak, after) = (sampler.finish(), self.backend.stats());
         (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
         run.bytes_written = after.bytes_written.saturating_sub(before.bytes_written);

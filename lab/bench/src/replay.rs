@@ -23,6 +23,7 @@ use crate::{
     scratch,
 };
 
+pub(crate) mod agree;
 mod job;
 mod record;
 mod run;
@@ -245,7 +246,11 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
     row.backend = job.backend.name().into();
     row.durability = job.durability().name().into();
     row.variant = job.variant();
-    row.checked = job.chunked.is_none() && row.wrong.is_none();
+    if job.chunked.is_none() {
+        let (differs, compared) = agree::runs(all);
+        row.wrong = row.wrong.or(differs);
+        row.checked = row.wrong.is_none() && (compared || all.iter().all(|run| run.figures.hashes_checked > 0));
+    }
     let mut figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     if let Some(figures) = figures.as_mut().filter(|_| job.chunked.is_some()) {
         figures.caveat = Some(CHUNKED.into());

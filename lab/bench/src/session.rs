@@ -13,7 +13,7 @@ use crate::{
     machine::Machine,
     measure::Run,
     options::Common,
-    peers,
+    peers, replay,
     report::{Row, json, table::rate},
     runner::Runner,
     scratch::Scratch,
@@ -166,9 +166,11 @@ impl Session {
     /// Takes in a row that is measured: it is compared with the others, shown, and written to the file of results at once,
     /// so that an interruption costs no row but the one that is being measured.
     fn push(&mut self, mut row: Row, part: &str) {
-        compare_heads(&mut row, &self.rows);
+        let changed = compare_heads(&mut row, &mut self.rows).cloned();
         progress(&row, part);
         self.keep(row);
+        // What it was compared with had nothing to be compared with until now.
+        changed.iter().for_each(|other| self.replace(other));
     }
 
     /// Takes in a row that is compared and shown, and writes it to the file of results.
@@ -239,24 +241,32 @@ fn progress(row: &Row, part: &str) {
 }
 
 /// Compares the last commit, and so every commit before it, with what the other backends made of the same
-/// scenario.
-fn compare_heads(row: &mut Row, rows: &[Row]) {
-    let same = |other: &&Row| {
+/// scenario; of replays also what was done and read. Returns the row of another one that is shown by this to be right, or is
+/// not known any more to be.
+fn compare_heads<'r>(row: &mut Row, rows: &'r mut [Row]) -> Option<&'r Row> {
+    let format = |row: &Row| row.replay.as_ref().map(|replay| replay.format.clone());
+    let same = |other: &&mut Row| {
         other.scenario == row.scenario
             && other.variant == row.variant
             && other.has_git_ids() == row.has_git_ids()
+            && format(other) == format(row)
             && other.head.is_some()
     };
-    let Some(other) = rows.iter().find(same) else { return };
+    let other = rows.iter_mut().find(same)?;
+    if row.replay.is_some() {
+        return replay::agree::row(row, other).then_some(&*other);
+    }
     if row.head.is_some() && other.head != row.head {
         row.checked = false;
         row.wrong = Some(format!("the last commit is not that of {}", other.name));
     }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::ReplayFigures;
 
     #[test]
     fn another_last_commit_than_on_another_backend_is_found() {
@@ -268,10 +278,27 @@ mod tests {
             ..Row::default()
         };
         let mut other = row("disk", "b");
-        compare_heads(&mut other, &[row("memory", "a")]);
+        compare_heads(&mut other, &mut [row("memory", "a")]);
         assert!(!other.checked && other.wrong.unwrap().contains("memory"));
         let mut same = row("disk", "a");
-        compare_heads(&mut same, &[row("memory", "a")]);
+        compare_heads(&mut same, &mut [row("memory", "a")]);
         assert!(same.checked);
+    }
+
+    #[test]
+    fn replays_without_hashes_are_checked_once_two_backends_agree() {
+        let row = |name: &str, value_sum: u64, format: &str| {
+            let figures = ReplayFigures { value_sum, format: format.into(), ..ReplayFigures::default() };
+            let (scenario, head) = ("tezos-9commits".into(), Some("a".into()));
+            Row { name: name.into(), scenario, head, replay: Some(Box::new(figures)), ..Row::default() }
+        };
+        let mut rows = [row("tezos", 7, "tezos"), row("memory", 7, "native")];
+        let mut same = row("disk", 7, "native");
+        assert_eq!(compare_heads(&mut same, &mut rows).map(|row| &row.name[..]), Some("memory"));
+        assert!(same.checked && rows[1].checked && !rows[0].checked);
+        assert_eq!(compare_heads(&mut row("disk", 7, "native"), &mut rows), None, "nothing new");
+        let mut other = row("disk", 8, "native");
+        compare_heads(&mut other, &mut rows);
+        assert!(!other.checked && !rows[1].checked && other.wrong.unwrap().contains("8, and 7 in memory"));
     }
 }

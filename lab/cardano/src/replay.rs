@@ -425,6 +425,7 @@ impl<'s> Replay<'s> {
         let began = Instant::now();
         known.compare(chunk, self.last, &self.set.digest()?)?;
         self.meter.report.checkpoints += 1;
+        self.meter.report.compared = self.last;
         self.meter.leave_out(began.elapsed());
         Ok(())
     }

@@ -211,7 +211,7 @@ impl<F: Format> Replay<F> {
         file: &str,
     ) -> Result<End, ReplayError> {
         let meter = &mut self.meter;
-        match commits.made(&mut |took| meter.latency(took)) {
+        match commits.made(&mut |made| meter.made(made)) {
             Ok(()) => ended,
             Err(late) => Err(self.failed(*late.place, *late.fault, file)),
         }
@@ -237,7 +237,7 @@ impl<F: Format> Replay<F> {
             let ends_block = matches!(row, Row::Commit { .. });
             if ends_block {
                 let meter = &mut self.meter;
-                if let Err(late) = commits.made(&mut |took| meter.latency(took)) {
+                if let Err(late) = commits.made(&mut |made| meter.made(made)) {
                     return Err(self.failed(*late.place, *late.fault, reader.name()));
                 }
             }
@@ -357,3 +357,6 @@ pub fn hashes_checkable<F: Format>(format: &F, options: &ReplayOptions) -> Resul
     }
     Ok(CommitHash::oid)
 }
+
+#[cfg(test)]
+mod tests;

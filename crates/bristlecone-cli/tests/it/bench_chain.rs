@@ -1,4 +1,4 @@
-//! `cone bench blocks`, `cone bench utxo`, `cone bench gc` and `cone bench refs`, so small that nothing takes long.
+//! `cone bench blocks`, `cone bench utxo`, `cone bench gc`, `cone bench refs` and `cone bench history`, so small that nothing takes long.
 
 use std::fs;
 
@@ -67,6 +67,35 @@ fn many_refs_are_measured_and_checked() {
         (&rows[0]["total_ops"], &rows[2]["total_ops"], &rows[7]["total_ops"]),
         (&3050.into(), &500.into(), &5.into())
     );
+    for (row, durability) in rows.iter().zip(["none"; 5].into_iter().chain(["synced"; 5])) {
+        let writes = ["refs-make-3050", "refs-move-3050"].iter().any(|scenario| row["scenario"] == *scenario);
+        assert_eq!(row["durability"], if writes { durability } else { "" }, "{row}");
+        assert_eq!(row["commits"].as_u64().unwrap() > 0, writes, "lookups are no commits: {row}");
+        assert!(row["latency_p50_us"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn questions_about_history_are_measured_and_checked_with_an_index_and_without() {
+    let place = Place::empty();
+    let args = ["bench", "history", "--commits", "300", "--questions", "20", "--dir", ".", "--json", "rows.json"];
+    let printed = [place.ok(args), place.ok(args.iter().chain(&["--unindexed"]))];
+    assert_eq!(printed.map(|text| text.contains("unindexed")), [false, true]);
+    let rows: Vec<Value> = serde_json::from_slice(&fs::read(place.path("rows.json")).unwrap()).unwrap();
+    let (unindexed, indexed): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| row["variant"] == "unindexed");
+    assert_eq!((indexed.len(), unindexed.len()), (14, 14), "those of one run do not replace those of the other");
+    let names = [&indexed, &unindexed].map(|rows| rows.iter().map(|row| &row["scenario"]).collect::<Vec<_>>());
+    assert_eq!(names[0], names[1]);
+    for row in &rows {
+        let makes = row["scenario"] == "history-make-300";
+        assert_eq!((&row["checked"], &row["durability"]), (&true.into(), &if makes { "none" } else { "" }.into()));
+        assert_eq!(row["commits"], if makes { 300 } else { 0 }, "questions are no commits: {row}");
+    }
+    let first = |row: &Value| {
+        let scenario = row["scenario"].as_str().unwrap();
+        scenario.contains("-first-") || scenario.contains("-none-")
+    };
+    assert!(unindexed.iter().all(|row| (row["total_ops"] == 1) == first(row)), "{unindexed:?}");
 }
 
 #[test]
@@ -79,6 +108,7 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["utxo", "--retain", "0"],
         &["gc", "--pairs", "0"],
         &["refs", "--refs", "1"],
+        &["history", "--commits", "0"],
     ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
     }

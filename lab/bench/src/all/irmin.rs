@@ -141,7 +141,9 @@ fn median(rows: &[Row]) -> Option<Row> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by(|one, other| one.ops_per_sec.total_cmp(&other.ops_per_sec));
     let middle = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
-    let wrong = rows.iter().find_map(|row| row.wrong.clone());
+    // Runs of a replay whose hashes cannot be checked are compared with each other.
+    let (differs, compared) = replay::agree::rows(rows);
+    let wrong = rows.iter().find_map(|row| row.wrong.clone()).or(differs);
     let most = |memory: fn(&Row) -> u64| rows.iter().map(memory).max().unwrap_or(0);
     Some(Row {
         runs: rows.len() as u64,
@@ -150,7 +152,7 @@ fn median(rows: &[Row]) -> Option<Row> {
         maxrss_kb: most(|row| row.maxrss_kb),
         rss_anon_kb: most(|row| row.rss_anon_kb),
         rss_file_kb: most(|row| row.rss_file_kb),
-        checked: wrong.is_none() && rows.iter().all(|row| row.checked),
+        checked: wrong.is_none() && (compared || rows.iter().all(|row| row.checked)),
         wrong,
         unrest: rows.iter().map(|row| row.unrest).fold(None, worse),
         ..middle.clone()

@@ -8,7 +8,7 @@ use crate::{
     engine::{Engine, native},
     error::Result,
     job::Job,
-    measure::{Run, Written},
+    measure::{Run, Written, commit_threads},
     rss::Sampler,
     workload::{MAIN, value},
 };
@@ -59,7 +59,8 @@ fn commit(job: &Job, entries: u64, order: Order) -> Result<Run> {
         Order::Ascending => "in-order",
         Order::Scattered => "scattered",
     };
-    let mut run = Run { part: part.into(), ops: entries, seconds, commits: 1, threads: 1, ..Run::default() };
+    let threads = commit_threads(entries, entries);
+    let mut run = Run { part: part.into(), ops: entries, seconds, commits: 1, threads, ..Run::default() };
     written.note(&engine, &mut run);
     run.set_sizes(&engine, peak);
     engine.reopen()?;
@@ -91,4 +92,32 @@ fn wrong(engine: &Engine, entries: u64) -> Result<Option<String>> {
     let root = |branch: &str| engine.repo().branch(branch)?.tree()?.root();
     let (found, wanted) = (root(MAIN)?, root(TWIN)?);
     Ok((found != wanted).then(|| format!("the root is {found}, and {wanted} if the same entries come in many commits")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        job::{Big, Sizes, Switches, Target, Work},
+        measure::cores,
+    };
+
+    #[test]
+    fn rows_of_large_commits_say_that_all_cores_worked() {
+        for (entries, threads) in [(20_000, cores() as u64), (2000, 1)] {
+            let job = Job {
+                work: Work::Big(Big::Large { entries }),
+                target: Target::Memory,
+                value_bytes: VALUE_BYTES,
+                sizes: Sizes::default(),
+                switches: Switches::default(),
+                dir: ".".into(),
+                name: "test".into(),
+                label: None,
+                judged: false,
+            };
+            let runs = run(&job, entries).unwrap();
+            assert_eq!(runs.iter().map(|run| run.threads).collect::<Vec<_>>(), [threads; 2]);
+        }
+    }
 }

@@ -326,6 +326,7 @@ fn figures(job: &ChainJob, report: &Report, peak: Peak, cpu_percent: f64, digest
         entries: report.entries,
         digest: Some(digest.hex()),
         checkpoints: report.checkpoints,
+        compared: report.compared.map(|point| UtxoTip::Block(point).to_string()),
         tip,
         start_blocks_per_s: report.start_blocks_per_s,
         steady_blocks_per_s: report.steady_blocks_per_s,

@@ -142,3 +142,23 @@ fn a_replay_alone_is_not_checked_and_checkpoints_of_no_chunk_are_wrong() {
     // A replay that was to end early may have come to none.
     assert_eq!(measure(&ChainJob { blocks: Some(10), ..job }, 1, true).unwrap().wrong, None);
 }
+
+#[test]
+fn checkpoints_before_the_end_do_not_check_a_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let preview = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano/preview");
+    let job = ChainJob {
+        genesis: ["byron", "shelley"].map(|era| preview.join(format!("{era}-genesis.json"))).to_vec(),
+        checkpoints: Some(preview.join("utxo-checkpoints.csv")),
+        sources: vec![preview],
+        allow_missing: false,
+        ..devnet(dir.path())
+    };
+    // Three chunks of 216 blocks.
+    for (blocks, checkpoints, checked) in [(Some(500), 2, false), (None, 3, true)] {
+        let row = measure(&ChainJob { blocks, ..job.clone() }, 1, true).unwrap();
+        let chain = row.chain.unwrap();
+        assert_eq!((chain.checkpoints, row.checked, row.wrong), (checkpoints, checked, None), "{:?}", chain.compared);
+        assert_eq!(chain.compared == chain.tip, checked);
+    }
+}

@@ -92,6 +92,22 @@ fn a_ref_that_is_another_is_found() {
 
 #[needs(git)]
 #[test]
+fn what_an_import_found_wrong_stays_wrong() {
+    let (dir, source) = home();
+    let mut source = Repository::read(&source).unwrap();
+    let dest = dir.path().join("store");
+    ours::import(&ImportJob { by: By::Git, source: source.path.clone(), dest: dest.clone() }).unwrap();
+    let mut results = Results { by: By::Git, runs: vec![], refs_same: 0 };
+    let mut run = Run { wrong: Some("the blob 00 is missing".into()), ..Run::default() };
+    results.compare(&source, &dest, &mut run).unwrap();
+    assert_eq!((run.wrong.as_deref(), results.refs_same), (Some("the blob 00 is missing"), 4));
+    source.refs.insert("refs/heads/side".into(), "0".repeat(40));
+    results.compare(&source, &dest, &mut run).unwrap();
+    assert_eq!((run.wrong.as_deref(), results.refs_same), (Some("the blob 00 is missing"), 3));
+}
+
+#[needs(git)]
+#[test]
 fn what_is_no_repository_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let reason = |path: &Path| run(&args(&path.display().to_string()), false).unwrap_err().to_string();

@@ -20,7 +20,7 @@ use crate::{
     error::Result,
     limits::sync_now,
     machine::Machine,
-    measure::Run,
+    measure::{Run, commit_threads},
     report::{MapFigures, Row, table::rate},
 };
 
@@ -66,7 +66,8 @@ impl Turns {
                 let answer = self.engines[index].ask(&Command::Do(round))?;
                 // Whatever is wrong in a round that is not counted is wrong in the row.
                 wrong[index] = wrong[index].take().or(answer.wrong);
-                let run = Run { ops: count, seconds: answer.seconds, threads: 1, ..Run::default() };
+                let threads = threads(self.engines[index].engine, operation, self.entries);
+                let run = Run { ops: count, seconds: answer.seconds, threads, ..Run::default() };
                 if number >= warm {
                     runs[index].push(run);
                 }
@@ -146,6 +147,15 @@ impl Turns {
     }
 }
 
+/// Returns how many threads do an operation on a map of so many entries. Those by which engines do other things meanwhile are not
+/// counted.
+fn threads(engine: EngineName, operation: Operation, entries: u64) -> u64 {
+    match (engine, operation) {
+        (EngineName::Native, Operation::Set(edits)) => commit_threads(edits, entries),
+        _ => 1,
+    }
+}
+
 /// The process of an engine.
 struct EngineProcess {
     engine: EngineName,
@@ -212,5 +222,26 @@ impl Drop for EngineProcess {
         }
         // The folder above is removed at the end, should this fail.
         let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::cores;
+
+    #[test]
+    fn large_transactions_of_the_native_map_alone_have_all_cores() {
+        let all = cores() as u64;
+        for (engine, operation, entries, expected) in [
+            (EngineName::Native, Operation::Set(50_000), 1_000_000, all),
+            // Of so few entries there is nothing to be shared out.
+            (EngineName::Native, Operation::Set(50_000), 1000, 1),
+            (EngineName::Native, Operation::Set(1000), 1_000_000, 1),
+            (EngineName::Native, Operation::Load, 1_000_000, 1),
+            (EngineName::Okra, Operation::Set(50_000), 1_000_000, 1),
+        ] {
+            assert_eq!(threads(engine, operation, entries), expected, "{engine:?} {operation:?} {entries}");
+        }
     }
 }

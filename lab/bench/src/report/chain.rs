@@ -29,6 +29,9 @@ pub struct ChainFigures {
     pub digest: Option<String>,
     /// Digests and counts that were compared with a file of checkpoints, and were right.
     pub checkpoints: u64,
+    /// The block after which the last of them was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared: Option<String>,
     /// The last block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
@@ -49,6 +52,13 @@ pub struct ChainFigures {
     pub stopped: bool,
     /// How it went.
     pub series: Vec<ChainSample>,
+}
+
+impl ChainFigures {
+    /// Whether the end was compared with a checkpoint: one before it says nothing of the blocks behind it.
+    pub(crate) fn ends_with_checkpoint(&self) -> bool {
+        self.compared.is_some() && self.compared == self.tip
+    }
 }
 
 /// A moment of a replay of a chain.

@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     error::Result,
     job::Job,
-    measure::{Laps, Run, Written},
+    measure::{Laps, Run, Written, commit_threads},
     workload::{MAIN, RisingValues, Workload, infos},
 };
 
@@ -93,7 +93,9 @@ fn timed<F: Format>(
         laps.lap();
     }
     let (seconds, latencies) = laps.finish();
-    let mut run = Run { ops: (commits * workload.paths.len()) as u64, seconds, threads: 1, ..Run::default() };
+    let entries = workload.paths.len();
+    let threads = commit_threads(entries as u64, entries as u64);
+    let mut run = Run { ops: (commits * entries) as u64, seconds, threads, ..Run::default() };
     written.note(engine, &mut run);
     run.set_latencies(latencies);
     Ok(run)

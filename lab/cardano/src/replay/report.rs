@@ -80,6 +80,8 @@ pub struct Report {
     pub commit_p99_us: f64,
     /// Checkpoints that were compared and right.
     pub checkpoints: u64,
+    /// The block after which the last of them was.
+    pub compared: Option<Point>,
     /// Blocks per second in the first tenth of the time.
     pub start_blocks_per_s: f64,
     /// Blocks per second in the second half of the time.

@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bristlecone::{Error, Format, Tree};
@@ -31,6 +31,21 @@ pub(super) struct Late {
     pub(super) fault: Box<Fault>,
 }
 
+/// A commit that was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    /// How long it took.
+    pub(super) took: Duration,
+    /// When it was done, with all that belongs to its block.
+    pub(super) at: Instant,
+}
+
+impl Made {
+    fn now(took: Duration) -> Self {
+        Self { took, at: Instant::now() }
+    }
+}
+
 /// What commits of a trace are made by.
 pub(super) trait Commits<F: Format> {
     /// Returns the tree of the commit that a recorded hash became, or will become.
@@ -39,19 +54,19 @@ pub(super) trait Commits<F: Format> {
     /// Commits a tree, now or soon. Afterwards the tree is that of the commit.
     fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, place: impl FnOnce() -> Place) -> Result<(), Fault>;
 
-    /// Returns how long each commit took that was made since the last call, and the first that failed, with its row.
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late>;
+    /// Tells of each commit that was made since the last call, in order, and of the first that failed, with its row.
+    fn made(&mut self, tell: &mut dyn FnMut(Made)) -> Result<(), Late>;
 }
 
 /// One after the other, on one thread.
 pub(super) struct Serially<'c, F: Format> {
     committer: &'c mut Committer<F>,
-    took: Option<Duration>,
+    made: Option<Made>,
 }
 
 impl<'c, F: Format> Serially<'c, F> {
     pub(super) const fn new(committer: &'c mut Committer<F>) -> Self {
-        Self { committer, took: None }
+        Self { committer, made: None }
     }
 }
 
@@ -61,14 +76,12 @@ impl<F: Format> Commits<F> for Serially<'_, F> {
     }
 
     fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, _: impl FnOnce() -> Place) -> Result<(), Fault> {
-        self.took = Some(self.committer.commit(tree, plan)?);
+        self.made = Some(Made::now(self.committer.commit(tree, plan)?));
         Ok(())
     }
 
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late> {
-        if let Some(duration) = self.took.take() {
-            took(duration);
-        }
+    fn made(&mut self, tell: &mut dyn FnMut(Made)) -> Result<(), Late> {
+        self.made.take().into_iter().for_each(tell);
         Ok(())
     }
 }
@@ -83,7 +96,7 @@ enum Job<F: Format> {
 /// On a thread behind.
 pub(super) struct Behind<F: Format> {
     jobs: SyncSender<Job<F>>,
-    done: Receiver<Result<Duration, Fault>>,
+    done: Receiver<Result<Made, Fault>>,
     // The rows of the commits that are on their way.
     places: VecDeque<Place>,
     // The trees of the commits that may be mentioned again.
@@ -142,11 +155,7 @@ impl<F: Format> Behind<F> {
 
 /// Commits what comes in until nothing more does or something fails; what is then still waiting is dropped, so that
 /// nobody waits for it.
-fn commit_all<F: Format>(
-    committer: &mut Committer<F>,
-    inbox: Receiver<Job<F>>,
-    outbox: &Sender<Result<Duration, Fault>>,
-) {
+fn commit_all<F: Format>(committer: &mut Committer<F>, inbox: Receiver<Job<F>>, outbox: &Sender<Result<Made, Fault>>) {
     for job in inbox {
         let (mut tree, plan) = match job {
             Job::Commit(tree, plan) => (tree, plan),
@@ -155,7 +164,7 @@ fn commit_all<F: Format>(
                 continue;
             }
         };
-        let made = committer.commit(&mut tree, plan);
+        let made = committer.commit(&mut tree, plan).map(Made::now);
         let failed = made.is_err();
         // The other thread asks no more if the rows have failed.
         let _ = outbox.send(made);
@@ -198,12 +207,12 @@ impl<F: Format> Commits<F> for Behind<F> {
         Ok(())
     }
 
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late> {
+    fn made(&mut self, tell: &mut dyn FnMut(Made)) -> Result<(), Late> {
         loop {
             match self.done.try_recv() {
-                Ok(Ok(duration)) => {
+                Ok(Ok(made)) => {
                     self.places.pop_front();
-                    took(duration);
+                    tell(made);
                 }
                 Ok(Err(fault)) => return Err(self.first_failed(fault)),
                 Err(TryRecvError::Disconnected) if !self.places.is_empty() => {

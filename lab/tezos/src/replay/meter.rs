@@ -1,8 +1,12 @@
 //! Clocks and counters of a replay.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use super::{
+    behind::Made,
     durations::Durations,
     report::{GIANT_ADDS, Giant, Latency, Memory, Report, RowCounts, Sample, per_second},
 };
@@ -15,6 +19,15 @@ const EVERY: Duration = Duration::from_millis(250);
 /// … this many samples were taken.
 const SAMPLES_EACH: usize = 256;
 
+/// A block whose commit is on its way.
+#[derive(Debug)]
+struct OpenBlock {
+    commit: u64,
+    started: Instant,
+    adds: u64,
+    rows: u64,
+}
+
 /// Clocks and counters.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -25,6 +38,8 @@ pub(super) struct Meter {
     commits: u64,
     block_adds: u64,
     block_rows: u64,
+    // Those that follow each other while a thread behind commits, in order.
+    open: VecDeque<OpenBlock>,
     commit_latency: Durations,
     block_time: Durations,
     interval: Durations,
@@ -46,6 +61,7 @@ impl Meter {
             commits: 0,
             block_adds: 0,
             block_rows: 0,
+            open: VecDeque::new(),
             commit_latency: Durations::new(),
             block_time: Durations::new(),
             interval: Durations::new(),
@@ -70,24 +86,26 @@ impl Meter {
         self.commits += 1;
     }
 
-    /// Notes what a commit took.
-    pub(super) fn latency(&mut self, took: Duration) {
-        let nanoseconds = nanoseconds(took);
-        self.commit_latency.add(nanoseconds);
-        self.interval.add(nanoseconds);
-    }
-
-    /// Ends a block with its commit.
+    /// Ends the rows of a block with its commit, which is made or on its way. The next block begins.
     pub(super) fn block(&mut self) {
         let now = Instant::now();
-        let took = now - self.block_started;
-        self.block_time.add(nanoseconds(took));
-        if self.block_adds >= GIANT_ADDS {
-            let (adds, rows, seconds) = (self.block_adds, self.block_rows, took.as_secs_f64());
-            self.giants.push(Giant { commit: self.commits, adds, rows, seconds });
-        }
+        let (commit, started, adds, rows) = (self.commits, self.block_started, self.block_adds, self.block_rows);
+        self.open.push_back(OpenBlock { commit, started, adds, rows });
         (self.block_started, self.block_adds, self.block_rows) = (now, 0, 0);
         self.last = now;
+    }
+
+    /// Notes what a commit took, and its block, which ends with it: commits are made in the order of their blocks.
+    pub(super) fn made(&mut self, made: Made) {
+        let commit = nanoseconds(made.took);
+        self.commit_latency.add(commit);
+        self.interval.add(commit);
+        let Some(OpenBlock { commit, started, adds, rows }) = self.open.pop_front() else { return };
+        let took = made.at.saturating_duration_since(started);
+        self.block_time.add(nanoseconds(took));
+        if adds >= GIANT_ADDS {
+            self.giants.push(Giant { commit, adds, rows, seconds: took.as_secs_f64() });
+        }
     }
 
     /// Returns how many commits were made.

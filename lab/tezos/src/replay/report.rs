@@ -24,7 +24,7 @@ pub struct Report {
     pub hashes_wrong: u64,
     /// What commits took: from the edited tree to the acknowledgement.
     pub commit_latency: Latency,
-    /// What blocks took: all rows up to and with a commit.
+    /// What blocks took: all rows up to and with a commit. Where a thread behind commits they overlap.
     pub block_time: Latency,
     /// The blocks with 10,000 Adds and more.
     pub giants: Vec<Giant>,

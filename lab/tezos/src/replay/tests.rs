@@ -1,0 +1,73 @@
+//! What the clocks say of commits that are made behind the rows.
+
+use std::time::Instant;
+
+use bristlecone::{Native, Tree};
+
+use super::{
+    behind::{Late, Made},
+    *,
+};
+use crate::{KeyBuf, Scoped, Writer};
+
+/// What a commit takes.
+const TOOK: Duration = Duration::from_millis(50);
+
+/// Has each commit made so long after it was handed over, by somebody behind of whom nothing is heard at first.
+struct Slow {
+    repo: Repo,
+    due: Vec<Instant>,
+    heard: bool,
+}
+
+impl Commits<Native> for Slow {
+    fn checkout(&mut self, _: Scoped<CommitHash>) -> Result<Tree, Fault> {
+        Ok(self.repo.tree())
+    }
+
+    fn commit(&mut self, _: &mut Tree, _: Plan, _: impl FnOnce() -> Place) -> Result<(), Fault> {
+        self.due.push(Instant::now() + TOOK);
+        Ok(())
+    }
+
+    fn made(&mut self, tell: &mut dyn FnMut(Made)) -> Result<(), Late> {
+        if self.heard {
+            self.due.drain(..).for_each(|at| tell(Made { took: TOOK, at }));
+        }
+        Ok(())
+    }
+}
+
+/// Two blocks, of which the first has very many Adds.
+fn trace() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let hash = b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj";
+    for adds in [GIANT_ADDS, 1] {
+        for n in 0..adds {
+            let key = KeyBuf::from_steps(["a", &n.to_string()]);
+            let (input, output) = (Scoped::keep(0), Scoped::keep(0));
+            writer.row(&Row::Add { key: key.as_key(), value: b"1", input, output }).unwrap();
+        }
+        let (hash, parents, input) = (Scoped::keep(&hash[..]), crate::Hashes::default(), Scoped::keep(0));
+        writer.row(&Row::Commit { hash, date: 0, message: b"", parents, input }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn blocks_end_with_commits_that_are_made_behind() {
+    let (repo, trace) = (Repo::memory(), trace());
+    let mut replay = Replay::new(&repo, ReplayOptions::default()).unwrap();
+    let mut behind = Slow { repo, due: Vec::new(), heard: false };
+    let mut reader = Reader::new(&trace[..], "slow").unwrap();
+    let ended = replay.rows(&mut reader, &mut (), &mut behind);
+    assert_eq!(replay.report().giants, [], "its commit is on its way");
+    behind.heard = true;
+    replay.after(ended, &mut behind, "slow").unwrap();
+    let report = replay.report();
+    assert_eq!((report.commits, report.giants.len()), (2, 1));
+    let giant = report.giants[0];
+    assert_eq!((giant.commit, giant.adds, giant.rows), (1, GIANT_ADDS, GIANT_ADDS + 1));
+    assert!(giant.seconds >= TOOK.as_secs_f64(), "{giant:?}");
+    assert!(report.block_time.p50_us >= TOOK.as_secs_f64() * 1e6, "{:?}", report.block_time);
+}
