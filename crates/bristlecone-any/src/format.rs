@@ -332,6 +332,18 @@ impl Format for AnyFormat {
         with_format!(self, format => format.put_contents(sink, value))
     }
 
+    fn hashed_together(&self) -> std::ops::RangeInclusive<usize> {
+        with_format!(self, format => format.hashed_together())
+    }
+
+    fn contents_ids(&self, values: &[&[u8]], ids: &mut Vec<Oid>) {
+        with_format!(self, format => format.contents_ids(values, ids));
+    }
+
+    fn put_contents_as<K: Sink>(&self, sink: &mut K, id: Oid, value: &[u8]) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.put_contents_as(sink, id, value))
+    }
+
     fn value_builder(&self) -> Option<ValueBuilder> {
         with_format!(self, format => format.value_builder())
     }

@@ -252,6 +252,27 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError::Unsupported`] for a value that the format cannot hold.
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError>;
 
+    /// Of values with so many bytes several are hashed in less time together than one by one ([`Format::contents_ids`]); empty where
+    /// that is not so.
+    fn hashed_together(&self) -> core::ops::RangeInclusive<usize> {
+        1..=0
+    }
+
+    /// Adds the ids of values whose lengths are within [`Format::hashed_together`], in their order: those that
+    /// [`Format::put_contents`] returns.
+    fn contents_ids(&self, values: &[&[u8]], ids: &mut Vec<Oid>) {
+        let _ = (values, ids);
+    }
+
+    /// As [`Format::put_contents`], for a value whose id [`Format::contents_ids`] has given.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_contents_as<K: Sink>(&self, sink: &mut K, id: Oid, value: &[u8]) -> Result<ObjRef, FormatError> {
+        let _ = id;
+        self.put_contents(sink, value)
+    }
+
     /// Returns what takes a value that comes in parts; `None` where a value is one object, which needs all of it.
     fn value_builder(&self) -> Option<native::ValueBuilder> {
         None

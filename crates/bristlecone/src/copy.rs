@@ -470,8 +470,9 @@ impl<F: Format> Copy<'_, F> {
                 None => self.to.generation((*parent).into())?,
             });
         }
-        self.generations.insert(inner.at.oid, above + 1);
-        Ok(Some(above + 1))
+        let number = above.saturating_add(1);
+        self.generations.insert(inner.at.oid, number);
+        Ok(Some(number))
     }
 
     /// Adds an object to the batch; `inner` says what of that which it names stands here.

@@ -23,9 +23,9 @@ pub enum Error {
         /// Where.
         path: Path,
     },
-    /// What is at a key of a map is no value, but a directory or a foreign id.
+    /// What is at a key of a map is no value, but a directory or a foreign id; or at a path a foreign id.
     NotAValue {
-        /// The key, as text.
+        /// The key or path, as text.
         key: String,
     },
     /// The bytes of a key or value are none of its type.

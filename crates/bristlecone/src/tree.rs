@@ -418,9 +418,8 @@ impl<F: Format> Tree<F> {
     pub fn remove(&mut self, path: impl AsPath) -> Result<()> {
         let path = path.as_path()?;
         if path.is_root() {
-            (self.base, self.patch, self.active) = (None, None, None);
+            self.replace_root(None, None);
             (self.levels, self.pending) = (0, 0);
-            self.in_flight.clear();
             return Ok(());
         }
         self.edit(&path, PatchEdit::Remove)
@@ -456,15 +455,24 @@ impl<F: Format> Tree<F> {
             self.hold(tree.store.snapshots());
         }
         if path.is_root() {
-            (self.base, self.patch, self.active) = (base, patch, None);
+            self.replace_root(base, patch);
             (self.levels, self.pending) = (levels, tree.pending);
-            self.in_flight.clear();
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
         Arc::make_mut(&mut patch).levels = levels;
         self.count_pending(tree.pending)?;
         self.edit(&path, PatchEdit::Dir(patch))
+    }
+
+    /// Takes a directory and edits of it in the place of all there is, which is an edit, too.
+    fn replace_root(&mut self, base: Option<ObjRef>, patch: Option<Arc<Patch>>) {
+        let same =
+            !self.is_edited() && self.in_flight.is_empty() && self.base.map(|at| at.oid) == base.map(|at| at.oid);
+        let edits = || Arc::new(Patch::new(PatchBase::Own(base)));
+        self.patch = if same { patch } else { patch.or_else(|| Some(edits())) };
+        (self.base, self.active) = (base, None);
+        self.in_flight.clear();
     }
 
     /// Keeps what snapshots keep until the edits are written, and reads through them what was swept since they were taken.
@@ -505,7 +513,7 @@ impl<F: Format> Tree<F> {
     /// Replaces the value at `path` by what `change` makes of it; `None` removes it.
     ///
     /// # Errors
-    /// As [`Tree::get`] and [`Tree::set`]; [`Error::IsDirectory`].
+    /// As [`Tree::get`] and [`Tree::set`]; [`Error::IsDirectory`]; [`Error::NotAValue`] for a foreign id.
     pub fn update(&mut self, path: impl AsPath, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let path = path.as_path()?;
         let (kind, value) = match self.entry(&*path)? {
@@ -516,7 +524,8 @@ impl<F: Format> Tree<F> {
             Some(entry) if entry.kind() == EntryKind::Dir => {
                 return Err(Error::IsDirectory { path: path.into_owned() });
             }
-            _ => (EntryKind::Value, change(None)),
+            Some(_) => return Err(Error::NotAValue { key: path.to_string() }),
+            None => (EntryKind::Value, change(None)),
         };
         match value {
             Some(value) => self.set_kind(&*path, kind, value),

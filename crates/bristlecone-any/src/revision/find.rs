@@ -72,7 +72,8 @@ pub(super) fn logged(repo: &AnyRepo, base: &str, back: usize) -> Result<(Kind, O
         _ => name::ref_name(repo, base)?.ok_or_else(|| name::unknown(base))?,
     };
     let held = backend.refs().logged(&name)?;
-    let Some(oid) = held.len().checked_sub(back + 1).and_then(|place| held.get(place)) else {
+    let place = held.len().checked_sub(1).and_then(|last| last.checked_sub(back));
+    let Some(oid) = place.and_then(|place| held.get(place)) else {
         return Err(RevisionError::ReflogEnd { name, moves: held.len(), asked: back }.into());
     };
     match repo.backend().read(&(*oid).into())? {

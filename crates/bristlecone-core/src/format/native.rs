@@ -5,8 +5,8 @@
 //! the steps alone, so equal directories have equal roots whatever led to them (`update`), and what two
 //! directories share they share by id (`diff`).
 
-use alloc::{format, string::String};
-use core::ops::Range;
+use alloc::{format, string::String, vec::Vec};
+use core::ops::{Range, RangeInclusive};
 
 use self::node::{NodeLookup, NodeView};
 use super::{Direction, Format, FormatError};
@@ -260,6 +260,18 @@ impl Format for Native {
 
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
         Ok(contents::put(sink, value))
+    }
+
+    fn hashed_together(&self) -> RangeInclusive<usize> {
+        lanes::WHOLE_BYTES
+    }
+
+    fn contents_ids(&self, values: &[&[u8]], ids: &mut Vec<Oid>) {
+        id::all_contents(values, ids);
+    }
+
+    fn put_contents_as<K: Sink>(&self, sink: &mut K, id: Oid, value: &[u8]) -> Result<ObjRef, FormatError> {
+        Ok(contents::put_as(sink, id, value))
     }
 
     fn value_builder(&self) -> Option<ValueBuilder> {

@@ -166,7 +166,7 @@ impl<F: Format> Repo<F> {
             for &parent in parents {
                 number = carried_generation(store, &store.commit_ref(parent))?.max(number);
             }
-            number += 1;
+            number = number.saturating_add(1);
         }
         let author = info.author.clone().unwrap_or_else(|| self.sign());
         // Where neither is given, one signature serves for both.
@@ -225,8 +225,12 @@ impl<F: Format> Repo<F> {
     /// Writes a commit as it is: its tree and parents need not be here. For imports.
     ///
     /// # Errors
-    /// [`Error::Format`] if the format would lose something; those of the backend.
+    /// [`Error::Format`] if the format would lose something; [`Error::Usage`] for a generation number above 2^32 - 1; those of the
+    /// backend.
     pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<CommitId> {
+        if generation > u64::from(u32::MAX) {
+            return Err(Error::Usage { reason: "no commit has a generation number above 2^32 - 1" });
+        }
         let store = self.now();
         let mut sink = store.sink();
         let head = self.shared.format.put_commit(&mut sink, &store.own_commit(commit), generation)?;

@@ -112,7 +112,7 @@ impl HistorySurvey {
             at,
             root: commit.tree.into(),
             parents,
-            generation: above + 1,
+            generation: above.saturating_add(1),
             dir,
             origin: CommitOrigin::Ours,
             became: None,

@@ -21,7 +21,10 @@ use bristlecone_core::{
 
 use smallvec::SmallVec;
 
-use self::ahead::{PendingEdit, PendingEdits};
+use self::{
+    ahead::{PendingEdit, PendingEdits},
+    hashed::{HASHED_MIN, HashedValues},
+};
 use super::{
     NewLeaf, PatchEdit, Tree,
     patch::{Patch, PatchBase, PatchEdits},
@@ -35,6 +38,7 @@ use crate::{
 };
 
 mod ahead;
+mod hashed;
 
 /// From this many edited directories below one on, threads share the work.
 const HALVED_MIN: usize = 6;
@@ -90,6 +94,8 @@ struct OpenDir<'c> {
     here: Option<ObjRef>,
     /// All edits, where they are many and short.
     short: Option<ShortEdits<'c>>,
+    /// The ids of values among them that are objects of their own, where they are many.
+    hashed: Option<Box<HashedValues<'c, PatchEdits<'c>>>>,
     /// Whether something stands there though there is nothing below it: a value, or a directory that was stored empty.
     stands: bool,
 }
@@ -276,9 +282,8 @@ impl<'t, F: Format> Flush<'t, F> {
         let changes = match self.shared(sink, base, patch, 0)? {
             Some(changes) => changes,
             None => {
-                let edits = patch.iter();
-                let mut changes = DirChanges::with_capacity(edits.size_hint().0);
-                self.edits(sink, base, edits, 0, &mut changes)?;
+                let mut changes = DirChanges::with_capacity(patch.len());
+                self.edits(sink, base, (patch.iter(), patch.len()), 0, &mut changes)?;
                 changes
             }
         };
@@ -341,19 +346,24 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(made)
     }
 
-    /// Adds the changes that edits of a directory make, with everything below them given to the sink.
+    /// Adds the changes that so many edits of a directory make, with everything below them given to the sink.
     fn edits(
         &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        edits: impl Iterator<Item = (&'t [u8], &'t PatchEdit)>,
+        (edits, count): (impl Iterator<Item = (&'t [u8], &'t PatchEdit)> + Clone, usize),
         parted: u32,
         changes: &mut DirChanges<'t>,
     ) -> Result<()> {
+        let format = &self.tree.store.format;
+        let mut hashed = HashedValues::of(format, &edits, count);
         for (step, edit) in edits {
             let to = match edit {
                 PatchEdit::Remove => Some(None),
-                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => Some(Some((leaf.kind(), self.leaf(sink, leaf)?))),
+                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
+                    let id = hashed.as_mut().and_then(|hashed| hashed.next(format, leaf));
+                    Some(Some((leaf.kind(), self.leaf(sink, leaf, id)?)))
+                }
                 PatchEdit::Dir(below) => self.below(sink, base, step, below, parted)?,
                 PatchEdit::Detached => self.below(sink, base, step, self.tree.active_patch(), parted)?,
             };
@@ -392,7 +402,10 @@ impl<'t, F: Format> Flush<'t, F> {
             };
             let to = match edit {
                 PatchEdit::Remove => None,
-                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => Some((leaf.kind(), self.leaf(sink, leaf)?)),
+                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
+                    let id = dir.hashed.as_mut().and_then(|hashed| hashed.next(&self.tree.store.format, leaf));
+                    Some((leaf.kind(), self.leaf(sink, leaf, id)?))
+                }
                 PatchEdit::Dir(_) | PatchEdit::Detached => {
                     let below = if let PatchEdit::Dir(below) = edit { below } else { self.tree.active_patch() };
                     let below = self.open(sink, dir.base, step, below, parted)?;
@@ -444,7 +457,12 @@ impl<'t, F: Format> Flush<'t, F> {
                 None => (below.iter(), DirChanges::with_capacity(below.len())),
             }
         };
-        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short })
+        let hashed = if short.is_none() && below.len() >= HASHED_MIN {
+            HashedValues::of(&self.tree.store.format, &edits, below.len()).map(Box::new)
+        } else {
+            None
+        };
+        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short, hashed })
     }
 
     /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are
@@ -487,7 +505,7 @@ impl<'t, F: Format> Flush<'t, F> {
         changes: &mut DirChanges<'t>,
     ) -> Result<()> {
         if parted >= PARTED_MAX || !self.is_halved(edits) {
-            return self.edits(sink, base, edits.iter().copied(), parted, changes);
+            return self.edits(sink, base, (edits.iter().copied(), edits.len()), parted, changes);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
         let (shared, is_behind) = (Mutex::new(changes), AtomicBool::new(false));
@@ -564,7 +582,8 @@ impl<'t, F: Format> Flush<'t, F> {
         sink.known(oid)
     }
 
-    fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t NewLeaf) -> Result<ChangeTarget<'t>> {
+    /// Returns what a value becomes; `id`: what it has, where it was hashed ahead.
+    fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t NewLeaf, id: Option<Oid>) -> Result<ChangeTarget<'t>> {
         let inline = self.tree.store.format.inline_bytes_max();
         let value = match leaf {
             NewLeaf::Short { bytes, .. } => &bytes[..],
@@ -582,7 +601,10 @@ impl<'t, F: Format> Flush<'t, F> {
         if value.len() <= inline {
             return Ok(ChangeTarget::Inline(value));
         }
-        let at = self.tree.store.format.put_contents(sink, value)?;
+        let at = match id {
+            Some(id) => self.tree.store.format.put_contents_as(sink, id, value)?,
+            None => self.tree.store.format.put_contents(sink, value)?,
+        };
         Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
     }
 }

@@ -301,7 +301,7 @@ impl Patch {
 }
 
 /// Edits by step, in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PatchEdits<'p>(map::MapRange<'p>);
 
 impl<'p> Iterator for PatchEdits<'p> {

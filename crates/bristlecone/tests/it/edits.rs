@@ -250,3 +250,82 @@ fn a_plain_directory_that_is_refused_changes_nothing() {
     tree.set_plain("d", &dir(b"b")).unwrap();
     assert_eq!(tree.to_plain().unwrap(), PlainTree::Dir([(b"d".to_vec(), dir(b"b"))].into()));
 }
+
+#[test]
+fn values_that_are_hashed_together_have_the_ids_that_they_have_one_by_one() {
+    for inline in [0, 48, 300, 1100] {
+        let repo = Repo::with_backend(Native::new().inline(inline), Arc::new(MemoryBackend::new()));
+        let mut rng = Rng::new(inline as u64 + 1);
+        let value = |number: u64, rng: &mut Rng| rng.bytes(number as usize * 7 % 1200);
+        let (mut at_once, mut one_by_one) = (repo.tree(), repo.tree());
+        // What stands there before is replaced, removed, or stays, and trees of other times are set among the values.
+        let mut before = repo.tree();
+        for number in 0..120 {
+            before.set(format!("d{}/n{number:03}", number % 2), value(number + 50, &mut rng)).unwrap();
+        }
+        let before = before.get_tree("d0").unwrap().unwrap();
+        for number in 0..600 {
+            let path = format!("d{}/n{:03}", number % 3, number * 37 % 200);
+            let long = value(number, &mut rng);
+            for tree in [&mut at_once, &mut one_by_one] {
+                match number % 11 {
+                    9 => tree.remove(&*path).unwrap(),
+                    10 => tree.set_tree(&*format!("{path}-tree"), &before).unwrap(),
+                    _ => tree.set(&*path, &*long).unwrap(),
+                }
+            }
+            one_by_one.write().unwrap();
+        }
+        let root = at_once.root().unwrap();
+        assert_eq!(root, one_by_one.root().unwrap(), "values of up to {inline} bytes inline");
+        assert_eq!(at_once.write().unwrap(), root);
+        for entry in one_by_one.list("d1").unwrap() {
+            let path = bristlecone::Path::from_bytes(b"d1").unwrap().join(entry.unwrap().step()).unwrap();
+            assert_eq!(at_once.get(&path).unwrap(), one_by_one.get(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_root_that_was_removed_or_replaced_is_edited() {
+    let repo = Repo::memory();
+    let main = repo.branch("main").unwrap();
+    let mut tree = repo.tree();
+    tree.remove("").unwrap();
+    assert!(!tree.is_edited(), "there was nothing");
+    tree.set("a", "1").unwrap();
+    let first = main.commit(&mut tree, &info(Durability::None)).unwrap();
+    let empty = repo.tree().root().unwrap();
+    tree.set("b", "2").unwrap();
+    main.commit(&mut tree, &info(Durability::None)).unwrap();
+
+    let mut removed = main.tree().unwrap();
+    removed.remove("").unwrap();
+    assert!(removed.is_edited() && removed.is_empty().unwrap() && removed.list("").unwrap().next().is_none());
+    removed.refresh();
+    assert_eq!(removed.root().unwrap(), empty);
+    removed.set("c", "3").unwrap();
+    assert_eq!((removed.get("a").unwrap(), removed.get("c").unwrap().as_deref()), (None, Some(&b"3"[..])));
+
+    let old = repo.checkout(first).unwrap();
+    let mut replaced = main.tree().unwrap();
+    replaced.set_tree("", &old).unwrap();
+    assert!(replaced.is_edited() && !replaced.contains("b").unwrap() && replaced.contains("a").unwrap());
+    assert_eq!(replaced.root().unwrap(), old.root().unwrap());
+    let head = main.commit(&mut replaced, &info(Durability::None)).unwrap();
+    assert!(!replaced.is_edited());
+    assert_eq!(repo.checkout(head).unwrap().root().unwrap(), old.root().unwrap());
+    // What is there already is no edit.
+    replaced.set_tree("", &old).unwrap();
+    assert!(!replaced.is_edited());
+}
+
+#[test]
+fn an_update_leaves_a_foreign_id() {
+    let repo = Repo::memory();
+    let mut tree = repo.tree();
+    tree.set_foreign("sub", bristlecone::Oid::from_array([7; 32])).unwrap();
+    let refused = tree.update("sub", |old| old.map(<[u8]>::to_vec));
+    assert!(matches!(&refused, Err(Error::NotAValue { key }) if key == "sub"), "{refused:?}");
+    assert_eq!(tree.kind("sub").unwrap(), Some(EntryKind::Foreign));
+}

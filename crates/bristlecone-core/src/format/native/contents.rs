@@ -126,12 +126,17 @@ fn put_all_lists<K: Sink>(sink: &mut K, mut pieces: Vec<ContentsPiece>) -> ObjRe
 }
 
 fn put_whole<K: Sink>(sink: &mut K, value: &[u8]) -> ContentsPiece {
-    let oid = id::contents(value);
+    ContentsPiece { at: put_as(sink, id::contents(value), value), bytes: value.len() as u64 }
+}
+
+/// Gives a value that is one object, and has this id, to the sink.
+pub(super) fn put_as<K: Sink>(sink: &mut K, oid: Oid, value: &[u8]) -> ObjRef {
+    debug_assert_eq!(oid, id::contents(value), "the id of another value");
     let at = match sink.known(&oid) {
         Some(at) => at,
         None => sink.put(Kind::Contents, oid, value, &[], &[]),
     };
-    ContentsPiece { at: ObjRef::new(oid, at), bytes: value.len() as u64 }
+    ObjRef::new(oid, at)
 }
 
 fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[ContentsPiece]) -> Vec<ContentsPiece> {

@@ -1,5 +1,7 @@
 //! Ids: keyed BLAKE3, one key for each kind of hashed bytes. Section 2 of the format's page.
 
+use alloc::vec::Vec;
+
 use smallvec::SmallVec;
 
 use super::lanes;
@@ -15,6 +17,11 @@ const PAIR: &[u8; 32] = b"bristlecone native 1: pair......";
 
 pub(super) fn contents(value: &[u8]) -> Oid {
     hash(CONTENTS, value)
+}
+
+/// Adds the ids of values whose lengths are within [`lanes::WHOLE_BYTES`].
+pub(super) fn all_contents(values: &[&[u8]], ids: &mut Vec<Oid>) {
+    lanes::hash_whole(CONTENTS, values, ids);
 }
 
 pub(super) fn pieces(body: &[u8]) -> Oid {
@@ -84,8 +91,6 @@ fn hash(key: &[u8; 32], bytes: &[u8]) -> Oid {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     /// The definition, by the plain hash alone.

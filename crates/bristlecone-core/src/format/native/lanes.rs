@@ -6,8 +6,12 @@
 
 use alloc::vec::Vec;
 
+use core::ops::RangeInclusive;
+
 use blake3::{IncrementCounter, platform::Platform};
 use smallvec::SmallVec;
+
+use crate::Oid;
 
 pub(super) type Digests = SmallVec<[[u8; 32]; 24]>;
 
@@ -77,10 +81,112 @@ fn run<const N: usize>(key: &[u8; 32], inputs: &[&[u8]], chosen: impl Iterator<I
     }
 }
 
-fn hash_many<const N: usize>(key: &[u8; 32], inputs: &[&[u8; N]], out: &mut [u8]) {
+/// The lengths of inputs of which several are hashed together: more than one block, and one chunk at most.
+pub(super) const WHOLE_BYTES: RangeInclusive<usize> = BLOCK + 1..=1024;
+/// Fewer inputs of one length in blocks are hashed one by one.
+const WHOLE_MIN: usize = 3;
+
+/// Hashes each input as it is, and adds the digests in the order of the inputs, whose lengths are within [`WHOLE_BYTES`].
+pub(super) fn hash_whole(key: &[u8; 32], inputs: &[&[u8]], digests: &mut Vec<Oid>) {
+    let first = digests.len();
+    digests.resize(first + inputs.len(), Oid::from_array([0; 32]));
+    let digests = &mut digests[first..];
+    // Inputs by their full blocks before the last one, which may be shorter and is hashed by itself.
+    let full = |index: usize| (inputs[index].len() - 1) / BLOCK;
+    let mut order: SmallVec<[usize; 64]> = (0..inputs.len()).collect();
+    order.sort_unstable_by_key(|&index| full(index));
+    for alike in order.chunk_by(|&one, &other| full(one) == full(other)) {
+        for places in alike.chunks(LANES) {
+            if places.len() < WHOLE_MIN {
+                for &place in places {
+                    digests[place] = Oid::from_array(*blake3::keyed_hash(key, inputs[place]).as_bytes());
+                }
+                continue;
+            }
+            BEGIN_MANY[full(places[0]) - 1](key, inputs, places, digests);
+        }
+    }
+}
+
+/// By the number of full blocks, less one.
+const BEGIN_MANY: [fn(&[u8; 32], &[&[u8]], &[usize], &mut [Oid]); 15] = [
+    begin_many::<64>,
+    begin_many::<128>,
+    begin_many::<192>,
+    begin_many::<256>,
+    begin_many::<320>,
+    begin_many::<384>,
+    begin_many::<448>,
+    begin_many::<512>,
+    begin_many::<576>,
+    begin_many::<640>,
+    begin_many::<704>,
+    begin_many::<768>,
+    begin_many::<832>,
+    begin_many::<896>,
+    begin_many::<960>,
+];
+
+/// Hashes inputs with `N` bytes in full blocks: these side by side, and the last block of each by itself.
+fn begin_many<const N: usize>(key: &[u8; 32], inputs: &[&[u8]], places: &[usize], digests: &mut [Oid]) {
+    let platform = Platform::detect();
+    let starts: SmallVec<[&[u8; N]; LANES]> =
+        places.iter().map(|&place| inputs[place].first_chunk().expect("so many bytes")).collect();
+    let mut states = [0; LANES * 32];
+    let states = &mut states[..places.len() * 32];
+    platform.hash_many(&starts, &words(key), 0, IncrementCounter::No, KEYED, CHUNK_START, 0, states);
+    for (state, &place) in states.as_chunks().0.iter().zip(places) {
+        let rest = &inputs[place][N..];
+        let (mut block, mut state) = ([0; BLOCK], words(state));
+        block[..rest.len()].copy_from_slice(rest);
+        platform.compress_in_place(&mut state, &block, rest.len() as u8, 0, KEYED | CHUNK_END | ROOT);
+        let mut digest = [0; 32];
+        for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        digests[place] = Oid::from_array(digest);
+    }
+}
+
+fn words(bytes: &[u8; 32]) -> [u32; 8] {
     let mut words = [0; 8];
-    for (word, bytes) in words.iter_mut().zip(key.chunks_exact(4)) {
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
         *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     }
-    Platform::detect().hash_many(inputs, &words, 0, IncrementCounter::No, KEYED, CHUNK_START, CHUNK_END | ROOT, out);
+    words
+}
+
+fn hash_many<const N: usize>(key: &[u8; 32], inputs: &[&[u8; N]], out: &mut [u8]) {
+    let (key, end) = (words(key), CHUNK_END | ROOT);
+    Platform::detect().hash_many(inputs, &key, 0, IncrementCounter::No, KEYED, CHUNK_START, end, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn whole_inputs_have_the_plain_hash_whatever_is_beside_them() {
+        let key = &[7; 32];
+        let bytes: Vec<u8> = (0..1024_u32).map(|n| (n * n / 7) as u8).collect();
+        for count in [0, 1, 2, 3, 15, 16, 17, 50, 200] {
+            for step in [0, 1, 7, 64, 389] {
+                let length = |index: usize| 65 + index * step % 960;
+                let inputs: Vec<&[u8]> =
+                    (0..count).map(|index| &bytes[index % 5..][..length(index).min(1019)]).collect();
+                let mut found = vec![Oid::from_array([1; 32])];
+                hash_whole(key, &inputs, &mut found);
+                let plain = inputs.iter().map(|input| Oid::from_array(*blake3::keyed_hash(key, input).as_bytes()));
+                assert!(found[1..].iter().copied().eq(plain), "{count} inputs, step {step}");
+            }
+        }
+        for length in WHOLE_BYTES {
+            let inputs = [&bytes[..length]; 3];
+            let mut found = Vec::new();
+            hash_whole(key, &inputs, &mut found);
+            assert_eq!(found, [Oid::from_array(*blake3::keyed_hash(key, inputs[0]).as_bytes()); 3], "{length}");
+        }
+    }
 }

@@ -225,7 +225,7 @@ impl<F: Format> CommitGraph<F> {
         let mut stack = vec![OpenCommit { oid: at.oid, parents: parents.into_iter(), above: 0 }];
         while let Some(top) = stack.last_mut() {
             let Some(parent) = top.parents.next() else {
-                let generation = top.above + 1;
+                let generation = top.above.saturating_add(1);
                 self.computed.insert(top.oid, generation);
                 stack.pop();
                 match stack.last_mut() {

@@ -240,7 +240,7 @@ impl<F: Format> HistoryIndex<F> {
         }
         let from = touched.map_or(0, |(position, _)| position + 1);
         if let Some(end) = self.shallow_end(spot, from)? {
-            return Ok(Touch::At(end));
+            return Ok(end);
         }
         let Some(oid) = touched.map(|(_, oid)| oid).or(below) else { return Ok(Touch::Below(None)) };
         if self.is_cut(&oid)? {
@@ -251,18 +251,21 @@ impl<F: Format> HistoryIndex<F> {
     }
 
     /// Returns the newest commit of a run, from a position on up to a spot, with which history ends now: it may have been made
-    /// shallow since, and what lies below that does not count though it is there.
-    fn shallow_end(&mut self, spot: Spot, from: usize) -> Result<Option<Oid>> {
+    /// shallow since, and what lies below that does not count though it is there. The run may turn out to be lost.
+    fn shallow_end(&mut self, spot: Spot, from: usize) -> Result<Option<Touch>> {
         let shallow = match self.shallow.take() {
             Some(shallow) => shallow,
             None => self.store.backend.shallow()?,
         };
         let mut end = None;
-        if !shallow.is_empty()
-            && let Some(run) = self.open(spot.run)
-        {
-            let mut newest_first = (from..=spot.position).rev().map(|position| run.oid(position));
-            end = newest_first.find(|oid| shallow.contains(oid));
+        if !shallow.is_empty() {
+            end = match self.open(spot.run) {
+                None => Some(Touch::Lost),
+                Some(run) => {
+                    let mut newest_first = (from..=spot.position).rev().map(|position| run.oid(position));
+                    newest_first.find(|oid| shallow.contains(oid)).map(Touch::At)
+                }
+            };
         }
         self.shallow = Some(shallow);
         Ok(end)

@@ -141,6 +141,7 @@ impl StepMap {
 }
 
 /// Edits in order.
+#[derive(Clone)]
 pub(super) enum MapRange<'m> {
     List(std::slice::Iter<'m, (StepKey, PatchEdit)>),
     Tree(btree_map::Range<'m, StepKey, PatchEdit>),
