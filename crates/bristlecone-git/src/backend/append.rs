@@ -9,6 +9,7 @@ use std::{cell::Cell, collections::BTreeMap, sync::atomic::Ordering::*, time::In
 use bristlecone::{
     Batch, Durability, Error, Expected, Kind, Oid, RefTarget, Result,
     core::{RECORD_HEADER_BYTES, write_record},
+    storage::Reach,
 };
 
 use super::{
@@ -86,7 +87,8 @@ impl OpenRepository {
     }
 
     fn write_group(&self, requests: &mut [Request<'_>], durability: Durability) -> Result<()> {
-        let synced = durability == Durability::Synced;
+        // Where another machine may open the repository, what only this one has in memory would be lost to it.
+        let synced = durability == Durability::Synced || self.files.reach() == Reach::Shared;
         let moves = self.plan(requests)?;
         let batches: Vec<&Batch> = requests.iter().filter(|request| request.is_open()).map(|r| r.batch).collect();
         if moves.is_empty() && batches.iter().all(|batch| batch.is_empty()) {
@@ -239,11 +241,15 @@ impl OpenRepository {
         // After any other error the ref may have moved; then the objects must stay.
         let refused = |error: &Error| matches!(error, Error::RefMoved { .. } | Error::RefClash { .. });
         let in_vain = requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error)));
-        if written.is_hidden() || !(moved || unled) && in_vain {
+        if written.is_hidden() {
             if let Some(pack) = &written.pack {
                 self.odb.forget_pack(&pack.name);
             }
             return written.take_back(&self.files, &self.keeps);
+        }
+        if !(moved || unled) && in_vain {
+            // A Git that wrote the same objects meanwhile found these, and may rely on them: they stay until a `git gc`.
+            return written.pack.map_or(Ok(()), |pack| self.keeps.release(pack.keep));
         }
         let mut writer = lock(&self.writer);
         let ended = if moved { writer.kept.ref_moved(Instant::now()) } else { Vec::new() };

@@ -97,7 +97,7 @@ impl Written {
         Ok(())
     }
 
-    /// Removes what was written for nothing, found already or not.
+    /// Removes what was written for nothing and that no other process can have found.
     pub(super) fn take_back(mut self, files: &Files, keeps: &Keeps) -> Result<()> {
         for (part, _) in std::mem::take(&mut self.hidden) {
             files.remove(&part)?;

@@ -84,6 +84,12 @@ impl Recovery {
         journal: &mut Journal,
     ) -> Result<()> {
         let wanted = self.wanted(files, journal.now())?;
+        if let Some(absent) = odb.absent_alternate().filter(|_| !wanted.is_empty()) {
+            // What a Git committed since may lead there, and would be taken for lost.
+            let reason = "objects/info/alternates names this folder, which is not there, and what refs lead to is to be looked through \
+                          after a power cut; make it available, or take it out of that file";
+            return Err(Error::Lost { file: absent.display().to_string(), reason: reason.to_owned() });
+        }
         let mut walk = Reachability::new(files, odb, self.algorithm)?;
         for value in wanted.values().flat_map(|wanted| &wanted.history) {
             walk.trust(value.as_ref());

@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -61,6 +62,8 @@ pub struct Odb {
     algorithm: Algorithm,
     /// The repository's own, then the alternates.
     folders: Vec<Folder>,
+    /// Folders of objects that it names as alternates, and that are not there.
+    absent: Vec<PathBuf>,
     cache: BaseCache,
     open: OpenPacks,
 }
@@ -75,7 +78,7 @@ impl Odb {
         let others = options.alternates.into_iter().map(|storage| Folder::new(storage, "", algorithm));
         let folders: Vec<Folder> = std::iter::once(own).chain(others).collect();
         let cache = BaseCache::new(options.base_cache_bytes);
-        let odb = Self { algorithm, folders, cache, open: OpenPacks::default() };
+        let odb = Self { algorithm, folders, absent: Vec::new(), cache, open: OpenPacks::default() };
         odb.refresh()?;
         Ok(odb)
     }
@@ -94,10 +97,15 @@ impl Odb {
     /// # Errors
     /// Those of the system.
     pub fn open_path_with(layout: &Layout, mut options: OdbOptions) -> Result<Self> {
-        let mut alternates = alternates::of(&layout.common_dir.join("objects"))?;
+        let (mut alternates, absent) = alternates::of(&layout.common_dir.join("objects"))?;
         alternates.append(&mut options.alternates);
         options.alternates = alternates;
-        Self::open(layout.storage(), layout.algorithm, options)
+        Ok(Self { absent, ..Self::open(layout.storage(), layout.algorithm, options)? })
+    }
+
+    /// Returns an alternate that is not there, if one is named.
+    pub(crate) fn absent_alternate(&self) -> Option<&Path> {
+        self.absent.first().map(PathBuf::as_path)
     }
 
     /// Returns the hash of the ids.

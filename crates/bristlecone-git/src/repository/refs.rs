@@ -156,10 +156,14 @@ impl Refs {
         Ok(slot.value)
     }
 
-    /// Returns when the file of a ref was written, in nanoseconds since 1970; 0 where it has none or that is unknown.
+    /// Returns when the file of a ref was written, or that of packed refs where it has none of its own, in nanoseconds since 1970;
+    /// 0 where there is none or that is unknown.
     pub(crate) fn modified_ns(&self, name: &str) -> Result<u64> {
         let path = if name == STORE_HEAD { self.store_head_path() } else { self.path(name) };
-        Ok(self.files.stat(&path)?.map_or(0, |stat| stat.modified_ns))
+        match self.files.stat(&path)? {
+            Some(stat) if !stat.dir => Ok(stat.modified_ns),
+            _ => Ok(self.files.stat(packed::PACKED_REFS)?.map_or(0, |stat| stat.modified_ns)),
+        }
     }
 
     fn store_head_slot(&self) -> Result<RefSlot> {

@@ -71,6 +71,57 @@ fn a_commit_that_leads_to_itself_is_told_as_damaged() {
     }
 }
 
+/// What one object names as a directory or a commit is a value elsewhere in the history.
+#[needs(git)]
+#[test]
+fn an_object_that_is_named_as_what_it_is_not_is_told() {
+    for named_by in ["commit", "tag", "tree"] {
+        let dir = tempfile::tempdir().unwrap();
+        let git = RealGit::init(dir.path(), &[]);
+        git.write("file", "short");
+        git.commit_all("first");
+        let value = git.hash_object("blob", b"short");
+        let who = "A <a@example.org> 1700000000 +0000";
+        let bad = match named_by {
+            "commit" => {
+                let raw = format!("tree {value}\nauthor {who}\ncommitter {who}\n\nbad\n");
+                let bad = git.hash_object("commit", raw.as_bytes());
+                let tree = git.text(&["rev-parse", "HEAD^{tree}"]);
+                let head = git.text(&["rev-parse", "HEAD"]);
+                git.text(&["commit-tree", tree.trim(), "-p", head.trim(), "-p", &bad, "-m", "merge"])
+            }
+            "tag" => {
+                let raw = format!("object {value}\ntype tree\ntag bad\ntagger {who}\n\nbad\n");
+                git.hash_object("tag", raw.as_bytes())
+            }
+            _ => {
+                let raw = [&b"40000 dir\0"[..], &hex(&value), b"100644 file\0", &hex(&value)].concat();
+                let tree = git.hash_object("tree", &raw);
+                git.text(&["commit-tree", &tree, "-p", "HEAD", "-m", "bad"])
+            }
+        };
+        let name = if named_by == "tag" { "refs/tags/bad" } else { "refs/heads/main" };
+        std::fs::write(dir.path().join(".git").join(name), format!("{}\n", bad.trim())).unwrap();
+        for store in FORMATS {
+            match imported(&git, store, false) {
+                Err(TransferError::Missing(missing)) => {
+                    assert_eq!(missing.oid.to_string(), value, "{named_by}");
+                    assert!(missing.damage.is_some(), "{named_by}: {missing}");
+                }
+                done => panic!("{named_by}: {done:?}"),
+            }
+            // What leads there is left out, or nothing is taken at all.
+            if let Ok(report) = imported(&git, store, true) {
+                assert!(report.left_out.iter().any(|left| left.name == name), "{named_by}: {report:?}");
+            }
+        }
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    text.parse::<Oid>().unwrap().as_bytes().to_vec()
+}
+
 /// Imports a history of which the store has a part that no ref leads to, while another process collects before each of the first
 /// appends, without a grace; returns whether everything that refs lead to is there.
 fn imported_beside_collections<F: Format + Copy>(git: &RealGit, store: StoreFormat, format: F) {

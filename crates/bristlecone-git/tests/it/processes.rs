@@ -3,19 +3,33 @@
 use std::{
     path::Path,
     process::Command,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
     thread,
 };
 
-use bristlecone::{Backend, Durability, Error, Info, Signature, core::git::Algorithm};
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Info, Kind, RefMove, RefTarget, Signature, Sink as _,
+    core::git::Algorithm,
+    storage::{OpenMode, Storage as _, write_all_at},
+};
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
 };
 use bristlecone_needs::needs;
-use bristlecone_testkit::git::Git;
+use bristlecone_testkit::{
+    crash::Engine as _,
+    git::Git,
+    sim::{Hooked, SimStorage},
+};
 
-use crate::backend::{info, open};
+use crate::{
+    backend::{info, open},
+    sims::SimGit,
+};
 
 /// Commits to a branch of ours until `count` are there, each on top of whatever is there.
 fn commit_ours(dir: &Path, name: &str, by: &str, count: usize, options: GitOptions) {
@@ -222,4 +236,58 @@ fn reading_alone_writes_nothing() {
         ),
         Err(Error::NoStore { .. })
     ));
+}
+
+/// A folder is left where somebody was refused a ref below a packed one.
+#[needs(git)]
+#[test]
+fn a_packed_branch_moves_where_an_empty_folder_is_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path(), &[]);
+    git.commit_all("first");
+    git.run(&["branch", "topic"]);
+    git.run(&["pack-refs", "--all"]);
+    assert!(!git.attempt(&["branch", "topic/below"]).0);
+    assert!(dir.path().join(".git/refs/heads/topic").is_dir(), "Git leaves a folder");
+    commit_ours(dir.path(), "topic", "ours", 3, GitOptions::default());
+    assert_eq!(git.text(&["rev-list", "--count", "topic"]).trim(), "4");
+    git.fsck();
+}
+
+/// A Git that writes an object finds it in our pack, and writes none of its own.
+#[test]
+fn what_a_synced_append_made_visible_stays_though_its_ref_had_moved() {
+    let sim = SimStorage::new();
+    drop(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    let object = |text: &str| {
+        let (mut batch, oid) = (Batch::new(), Algorithm::Sha1.object_id(Kind::Contents, text.as_bytes()));
+        batch.put(Kind::Contents, oid, text.as_bytes(), &[], &[]);
+        (batch, oid)
+    };
+    let moves = |oid, expected| {
+        [RefMove { name: "refs/tags/v".to_owned(), expected, to: Some(RefTarget::Object(bristlecone::Oid::into(oid))) }]
+    };
+    let ((first, first_oid), (second, second_oid)) = (object("first"), object("second"));
+    let (inner, armed) = (sim.clone(), Arc::new(AtomicBool::new(false)));
+    let is_armed = armed.clone();
+    let hooked = Hooked::new(Arc::new(sim.clone()), move |coming| {
+        // The pack has its name, and the ref is not locked yet.
+        if (coming.method, coming.name) == ("sync_dir", "objects/pack") && is_armed.swap(false, SeqCst) {
+            inner.create_dir("refs/tags").unwrap();
+            let file = inner.open("refs/tags/v", OpenMode::CreateNew).unwrap();
+            write_all_at(&*file, format!("{first_oid}\n").as_bytes(), 0).unwrap();
+        }
+    });
+    let backend = SimGit::default().open(Arc::new(hooked)).unwrap();
+    backend.append(first, &[], Durability::Synced).unwrap();
+    armed.store(true, SeqCst);
+    let refused = backend.append(second, &moves(second_oid, Expected::Absent), Durability::Synced);
+    assert!(matches!(refused, Err(Error::RefMoved { .. })), "{refused:?}");
+    assert!(!armed.load(SeqCst));
+    drop(backend);
+    let backend = SimGit::default().open(Arc::new(sim.clone())).unwrap();
+    assert!(backend.read(&second_oid.into()).unwrap().is_some());
+    // Nothing protects it from a `git gc`.
+    let keeps = sim.list("objects/pack").unwrap().into_iter().filter(|name| name.ends_with(".keep"));
+    assert_eq!(keeps.collect::<Vec<_>>(), Vec::<String>::new());
 }

@@ -21,7 +21,7 @@ impl NativeWalk<'_> {
     /// Makes Git's tree of a directory and returns its number; `kept` is the version of the same path that was made
     /// last, and becomes this one.
     pub(super) fn dir(&mut self, at: &ObjRef, kept: &mut Option<Box<KeptDir>>) -> Result<u32, Stopped> {
-        if let Some(number) = self.known(&at.oid)? {
+        if let Some(number) = self.known(&at.oid, None)? {
             return Ok(number);
         }
         if self.path.iter().filter(|&&byte| byte == b'/').count() > DEPTH_MAX {

@@ -95,7 +95,7 @@ impl NativeWalk<'_> {
     }
 
     pub(super) fn value(&mut self, at: &ObjRef, base: u32) -> Result<u32, Stopped> {
-        if let Some(number) = self.known(&at.oid)? {
+        if let Some(number) = self.known(&at.oid, None)? {
             return Ok(number);
         }
         let raw = self.native.read_contents(&self.source, at, 0..u64::MAX)?.to_vec();
@@ -136,7 +136,7 @@ impl Walker for NativeWalk<'_> {
         self.value(&ObjRef::from(*oid), NO_NUMBER)
     }
 
-    fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped> {
+    fn known(&self, oid: &Oid, _: Option<Kind>) -> Result<Option<u32>, Stopped> {
         Ok(self.natives.get(oid)?.map(|index| self.numbers[index as usize]))
     }
 

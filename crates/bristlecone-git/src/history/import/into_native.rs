@@ -88,7 +88,10 @@ impl IntoNative {
     fn object(&self, commit: bool, number: u32) -> Result<(ObjRef, u64), TransferError> {
         match self.bound(commit, number)? {
             Bound::Object { oid, place, bytes } => Ok((ObjRef::new(oid, Location(place)), bytes)),
-            _ => unreachable!("children come before what holds them"),
+            _ => Err(TransferError::refused(
+                "an object of the repository",
+                "it is named as a directory or commit, and is none",
+            )),
         }
     }
 

@@ -30,8 +30,8 @@ pub(crate) trait Walker {
     /// Reads a value that a tag or ref names.
     fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Stopped>;
 
-    /// Returns the number of an object that was met before.
-    fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped>;
+    /// Returns the number of an object of a kind that was met before, or of one that is missing: for the kind `None`.
+    fn known(&self, oid: &Oid, kind: Option<Kind>) -> Result<Option<u32>, Stopped>;
 
     /// Gives a missing object a number.
     fn missing(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Stopped>;

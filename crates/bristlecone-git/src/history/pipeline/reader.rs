@@ -222,7 +222,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             End::Object(Kind::Node, oid) => Named::Tree(self.walk.lone_tree(oid)?),
             End::Object(_, oid) => Named::Blob(self.walk.lone_blob(oid)?),
             End::Missing(kind, oid, damage, from) => {
-                let number = match self.walk.known(oid)? {
+                let number = match self.walk.known(oid, None)? {
                     Some(number) => number,
                     None => self.walk.missing(*kind, oid, damage.clone(), from.clone())?,
                 };
@@ -230,7 +230,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             }
         };
         for oid in chain.tags.iter().rev() {
-            let number = match self.walk.known(oid)? {
+            let number = match self.walk.known(oid, Some(Kind::Tag))? {
                 Some(number) => number,
                 None => self.tag(oid, named)?,
             };

@@ -30,6 +30,8 @@ pub(crate) struct TreeWalk<'a, O> {
     pub(crate) ids: Ids,
     // Numbers below were given before this transfer began.
     pub(crate) first: u32,
+    // What the others are of; nothing for what is missing.
+    kinds: Vec<Option<Kind>>,
     pub(crate) sender: Sender,
     pub(crate) meters: &'a Meters,
     /// Whether missing objects are left out and the rest is transferred.
@@ -53,6 +55,7 @@ impl<'a, O: Objects> TreeWalk<'a, O> {
     ) -> Self {
         Self {
             first: ids.len(),
+            kinds: Vec::new(),
             objects,
             algorithm,
             existing,
@@ -90,27 +93,33 @@ impl<O: Objects> Walker for TreeWalk<'_, O> {
     }
 
     fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Stopped> {
-        if let Some(number) = self.known(oid)? {
+        if let Some(number) = self.known(oid, Some(Kind::Contents))? {
             self.sender.send(Message::Whole { number })?;
             return Ok(number);
         }
         self.blob(oid, NO_NUMBER, true)
     }
 
-    fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped> {
-        let number = self.ids.get(oid)?;
-        if let Some(number) = number.filter(|&number| number < self.first) {
-            self.existing.confirm(number)?;
+    fn known(&self, oid: &Oid, kind: Option<Kind>) -> Result<Option<u32>, Stopped> {
+        let Some(number) = self.ids.get(oid)? else { return Ok(None) };
+        match number.checked_sub(self.first) {
+            None => self.existing.confirm(number)?,
+            // One that is missing is missing whatever it should be.
+            Some(place) => match self.kinds.get(place as usize).copied().flatten() {
+                Some(found) if Some(found) != kind => return Ok(None),
+                _ => {}
+            },
         }
-        Ok(number)
+        Ok(Some(number))
     }
 
     fn missing(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Stopped> {
         let missing = Missing { kind, oid: *oid, damage, from };
-        if !self.skip {
+        // What is there as something else has a number already.
+        if !self.skip || self.ids.get(oid)?.is_some() {
             return Err(TransferError::Missing(Box::new(missing)).into());
         }
-        let number = self.ids.insert(oid)?;
+        let number = self.insert(oid, None)?;
         self.sender.send(Message::Missing { number, missing })?;
         Ok(number)
     }
@@ -125,7 +134,7 @@ impl<O: Objects> Walker for TreeWalk<'_, O> {
     }
 
     fn tag(&mut self, oid: &Oid, raw: Vec<u8>, target: Named) -> Result<u32, Stopped> {
-        let number = self.ids.insert(oid)?;
+        let number = self.insert(oid, Some(Kind::Tag))?;
         let existing = self.existing.find(Kind::Tag, oid)?;
         self.sender.send(Message::Tag { number, oid: *oid, raw, target, existing })?;
         Ok(number)
@@ -145,12 +154,29 @@ impl<O: Objects> TreeWalk<'_, O> {
         }
     }
 
+    /// Gives an object its number.
+    fn insert(&mut self, oid: &Oid, kind: Option<Kind>) -> Result<u32, Stopped> {
+        let number = self.ids.insert(oid)?;
+        self.kinds.push(kind);
+        Ok(number)
+    }
+
+    /// Fails if an object of another kind was met under this id: no object is of two.
+    fn check_new(&self, oid: &Oid, kind: Kind) -> Result<(), Stopped> {
+        if self.ids.get(oid)?.is_none() {
+            return Ok(());
+        }
+        let damage = Some(format!("it is no {}", git::type_name(kind).unwrap_or("object")));
+        Err(TransferError::Missing(Box::new(Missing { kind, oid: *oid, damage, from: self.origin() })).into())
+    }
+
     fn blob(&mut self, oid: &Oid, base: u32, whole: bool) -> Result<u32, Stopped> {
-        if let Some(number) = self.known(oid)? {
+        if let Some(number) = self.known(oid, Some(Kind::Contents))? {
             return Ok(number);
         }
+        self.check_new(oid, Kind::Contents)?;
         if let Some(at) = self.existing.find(Kind::Contents, oid)? {
-            let number = self.ids.insert(oid)?;
+            let number = self.insert(oid, Some(Kind::Contents))?;
             self.sender.send(Message::Existing { number, at, children: Vec::new() })?;
             return Ok(number);
         }
@@ -158,7 +184,7 @@ impl<O: Objects> TreeWalk<'_, O> {
         if let Err(damage) = read_as(self.objects, oid, Kind::Contents, &mut raw)? {
             return self.missing(Kind::Contents, oid, damage, self.origin());
         }
-        let number = self.ids.insert(oid)?;
+        let number = self.insert(oid, Some(Kind::Contents))?;
         self.meters.object(raw.len());
         let from = self.commit;
         self.sender.send(Message::Blob { number, oid: *oid, raw, base, whole, from })?;
@@ -168,12 +194,13 @@ impl<O: Objects> TreeWalk<'_, O> {
     /// Walks a tree unless it was met before; `kept` is the version of the same path that was read last, and
     /// becomes this one.
     fn tree(&mut self, oid: &Oid, kept: &mut Option<Box<KeptTree>>) -> Result<u32, Stopped> {
-        if let Some(number) = self.known(oid)? {
+        if let Some(number) = self.known(oid, Some(Kind::Node))? {
             return Ok(number);
         }
+        self.check_new(oid, Kind::Node)?;
         let existing = self.existing.find(Kind::Node, oid)?;
         if let Some(at) = existing.filter(|_| self.existing.closed()) {
-            let number = self.ids.insert(oid)?;
+            let number = self.insert(oid, Some(Kind::Node))?;
             self.sender.send(Message::Existing { number, at, children: Vec::new() })?;
             return Ok(number);
         }
@@ -197,7 +224,7 @@ impl<O: Objects> TreeWalk<'_, O> {
         let before = old.as_ref().map_or(0, |old| old.own_bytes());
         let mut below = old.as_mut().map(|old| std::mem::take(&mut old.below)).unwrap_or_default();
         let numbers = self.children(old.as_deref(), &mut below, &raw, &starts, &middle)?;
-        let number = self.ids.insert(oid)?;
+        let number = self.insert(oid, Some(Kind::Node))?;
         self.meters.object(raw.len());
         let from = self.commit;
         self.sender.send(match existing {
@@ -277,7 +304,7 @@ impl<O: Objects> TreeWalk<'_, O> {
         let number = match entry.kind() {
             EntryKind::Foreign => return Ok(NO_NUMBER),
             EntryKind::Dir => {
-                if let Some(number) = self.known(&oid)? {
+                if let Some(number) = self.known(&oid, Some(Kind::Node))? {
                     return Ok(number);
                 }
                 self.path.extend_from_slice(entry.name);

@@ -14,20 +14,23 @@ use crate::repository::files::Files;
 /// How many levels deep alternates of alternates are followed.
 const LEVELS_MAX: usize = 5;
 
-/// Returns the folders that the folder of objects `objects` borrows from, nearest first, each once.
-///
-/// A folder that is not there is passed over: what is missing then is named when it is looked for.
-pub(super) fn of(objects: &Path) -> Result<Vec<Arc<dyn Storage>>> {
+/// Returns the folders that the folder of objects `objects` borrows from, nearest first, each once, and those of them that are not
+/// there: what is missing then is named when it is looked for.
+pub(super) fn of(objects: &Path) -> Result<(Vec<Arc<dyn Storage>>, Vec<PathBuf>)> {
+    let mut absent = Vec::new();
     let mut seen: HashSet<PathBuf> = objects.canonicalize().into_iter().collect();
     let mut found: Vec<Arc<dyn Storage>> = Vec::new();
     let mut level = vec![(objects.to_owned(), folder(objects))];
     for _ in 0..LEVELS_MAX {
         let mut next = Vec::new();
         for (dir, storage) in level {
-            for other in listed(&dir, storage)? {
+            for named in listed(&dir, storage)? {
                 // The system alone tells whether two paths are one folder.
-                let Ok(other) = other.canonicalize() else { continue };
-                if other.is_dir() && seen.insert(other.clone()) {
+                let Some(other) = named.canonicalize().ok().filter(|other| other.is_dir()) else {
+                    absent.push(named);
+                    continue;
+                };
+                if seen.insert(other.clone()) {
                     let storage = folder(&other);
                     found.push(storage.clone());
                     next.push((other, storage));
@@ -36,7 +39,7 @@ pub(super) fn of(objects: &Path) -> Result<Vec<Arc<dyn Storage>>> {
         }
         level = next;
     }
-    Ok(found)
+    Ok((found, absent))
 }
 
 /// Returns the storage of a folder of objects.

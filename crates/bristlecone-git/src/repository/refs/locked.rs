@@ -180,18 +180,22 @@ impl LockedRef<'_> {
         Ok(self.slot.value.as_ref())
     }
 
-    /// Checks that a ref that does not exist may be made: no other is in the way.
+    /// Checks that a ref may have a file: no other is in the way.
     ///
     /// # Errors
     /// [`Error::RefClash`].
     pub(crate) fn check_free(&self) -> Result<()> {
-        if self.slot.value.is_some() || !matches!(self.slot.loose, Loose::Absent | Loose::Dir) || self.lock.is_none() {
+        if !matches!(self.slot.loose, Loose::Absent | Loose::Dir) || self.lock.is_none() {
             return Ok(());
         }
+        // Also where the ref is packed: whoever was refused a ref below it may have left a folder.
         if matches!(self.slot.loose, Loose::Dir) && !self.refs.remove_empty_dirs(&self.path)? {
             let inside = self.refs.list(&format!("{}/", self.name))?;
             let other = inside.into_keys().next().unwrap_or_else(|| format!("{}/…", self.name));
             return Err(Error::RefClash { name: self.name.clone(), other });
+        }
+        if self.slot.value.is_some() {
+            return Ok(());
         }
         match self.refs.packed_clash(&self.name)? {
             Some(other) => Err(Error::RefClash { name: self.name.clone(), other }),
