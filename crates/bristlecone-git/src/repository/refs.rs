@@ -50,6 +50,8 @@ pub struct Refs {
     trash: Mutex<Vec<String>>,
     // Files of refs that this process wrote and has not synced, by their paths.
     unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,
+    // Folders whose names are durable, with their numbers: one that is made anew has another.
+    durable: Mutex<HashMap<String, u64>>,
 }
 
 /// What a ref has for a file of its own.
@@ -89,6 +91,7 @@ impl Refs {
             head: Mutex::default(),
             trash: Mutex::default(),
             unsynced: Mutex::default(),
+            durable: Mutex::default(),
         }
     }
 

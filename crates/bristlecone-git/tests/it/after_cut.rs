@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc};
 use bristlecone::{
     Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, Repo, Sink as _,
     core::git::{Algorithm, Git},
-    storage::{OpenMode, Storage as _},
+    storage::{OpenMode, Storage as _, write_all_at},
 };
 use bristlecone_git::backend::GitBackend;
 use bristlecone_needs::needs;
@@ -233,4 +233,21 @@ fn what_a_tag_names_and_a_commit_stands_on_is_durable_before_its_ref_moves() {
             assert!(after.read(&ObjRef::from(oid)).unwrap().is_some(), "{case}: {oid}");
         }
     }
+}
+
+/// Git makes a folder for a branch, and syncs neither.
+#[test]
+fn a_synced_commit_to_a_branch_in_a_folder_that_git_made_survives() {
+    let sim = SimStorage::new();
+    let made = repo(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    commit(&made, 0, Durability::Synced).unwrap();
+    let head = made.branch("main").unwrap().head().unwrap().unwrap();
+    sim.create_dir("refs/heads/deep").unwrap();
+    let file = sim.open("refs/heads/deep/x", OpenMode::CreateNew).unwrap();
+    write_all_at(&*file, format!("{}\n", head.oid()).as_bytes(), 0).unwrap();
+    let add = |tree: &mut bristlecone::Tree<Git>| tree.set("deep", "x");
+    let deep = made.branch("deep/x").unwrap();
+    let next = deep.edit(&info("deep", Durability::Synced), add).unwrap();
+    let cut = SimGit::default().open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap();
+    assert_eq!(repo(cut).branch("deep/x").unwrap().head().unwrap(), Some(next));
 }

@@ -270,14 +270,21 @@ impl LockedRef<'_> {
 }
 
 impl Refs {
-    /// Makes the name of a ref's file durable; of a new one also those of the folders above, which may be new too.
+    /// Makes the name of a ref's file durable; of a new one also those of the folders above, which may be new too, and so where the
+    /// folder is one of which that was not done: a Git may have made it.
     pub(crate) fn sync_names(&self, path: &str, fresh: bool) -> Result<()> {
         let mut dir = folder(path);
+        let found = self.files.stat(dir)?.map(|stat| stat.id);
+        let durable = || self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = found.is_some() && durable().get(dir).copied() == found;
         // Folders may be gone, with everything that was in them.
         let mut synced = self.files.sync_dir(dir)?;
-        while !dir.is_empty() && (fresh || !synced) {
+        while !dir.is_empty() && (fresh || !known || !synced) {
             dir = folder(dir);
             synced = self.files.sync_dir(dir)?;
+        }
+        if let Some(id) = found.filter(|_| !known) {
+            durable().insert(folder(path).to_owned(), id);
         }
         Ok(())
     }
