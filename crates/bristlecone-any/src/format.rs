@@ -332,7 +332,7 @@ impl Format for AnyFormat {
         with_format!(self, format => format.put_contents(sink, value))
     }
 
-    fn hashed_together(&self) -> std::ops::RangeInclusive<usize> {
+    fn hashed_together(&self) -> std::ops::Range<usize> {
         with_format!(self, format => format.hashed_together())
     }
 

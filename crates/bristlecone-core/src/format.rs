@@ -254,8 +254,8 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
 
     /// Of values with so many bytes several are hashed in less time together than one by one ([`Format::contents_ids`]); empty where
     /// that is not so.
-    fn hashed_together(&self) -> core::ops::RangeInclusive<usize> {
-        1..=0
+    fn hashed_together(&self) -> core::ops::Range<usize> {
+        0..0
     }
 
     /// Adds the ids of values whose lengths are within [`Format::hashed_together`], in their order: those that

@@ -77,9 +77,11 @@ fn a_process_that_was_forked_while_another_collected_keeps_no_lock() {
         if forked.get().is_none() {
             // SAFETY: the child makes no call but to wait for the signal that ends it.
             let child = unsafe { libc::fork() };
-            while child == 0 {
-                // SAFETY: as above.
-                unsafe { libc::pause() };
+            if child == 0 {
+                loop {
+                    // SAFETY: as above.
+                    unsafe { libc::pause() };
+                }
             }
             forked.set(Some(child));
         }

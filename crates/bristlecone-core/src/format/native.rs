@@ -6,7 +6,7 @@
 //! directories share they share by id (`diff`).
 
 use alloc::{format, string::String, vec::Vec};
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
 use self::node::{NodeLookup, NodeView};
 use super::{Direction, Format, FormatError};
@@ -262,7 +262,7 @@ impl Format for Native {
         Ok(contents::put(sink, value))
     }
 
-    fn hashed_together(&self) -> RangeInclusive<usize> {
+    fn hashed_together(&self) -> Range<usize> {
         lanes::WHOLE_BYTES
     }
 

@@ -28,6 +28,7 @@ pub mod loose;
 mod packs;
 
 pub use crate::repository::hash::check_id;
+use alternates::Alternates;
 use folder::Folder;
 
 /// How often a search begins again because a pack vanished while it was being read.
@@ -97,9 +98,9 @@ impl Odb {
     /// # Errors
     /// Those of the system.
     pub fn open_path_with(layout: &Layout, mut options: OdbOptions) -> Result<Self> {
-        let (mut alternates, absent) = alternates::of(&layout.common_dir.join("objects"))?;
-        alternates.append(&mut options.alternates);
-        options.alternates = alternates;
+        let Alternates { mut found, absent } = alternates::of(&layout.common_dir.join("objects"))?;
+        found.append(&mut options.alternates);
+        options.alternates = found;
         Ok(Self { absent, ..Self::open(layout.storage(), layout.algorithm, options)? })
     }
 

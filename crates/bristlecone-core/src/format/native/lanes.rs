@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use core::ops::RangeInclusive;
+use core::ops::Range;
 
 use blake3::{IncrementCounter, platform::Platform};
 use smallvec::SmallVec;
@@ -82,7 +82,7 @@ fn run<const N: usize>(key: &[u8; 32], inputs: &[&[u8]], chosen: impl Iterator<I
 }
 
 /// The lengths of inputs of which several are hashed together: more than one block, and one chunk at most.
-pub(super) const WHOLE_BYTES: RangeInclusive<usize> = BLOCK + 1..=1024;
+pub(super) const WHOLE_BYTES: Range<usize> = BLOCK + 1..1025;
 /// Fewer inputs of one length in blocks are hashed one by one.
 const WHOLE_MIN: usize = 3;
 
@@ -108,8 +108,10 @@ pub(super) fn hash_whole(key: &[u8; 32], inputs: &[&[u8]], digests: &mut Vec<Oid
     }
 }
 
+type BeginMany = fn(&[u8; 32], &[&[u8]], &[usize], &mut [Oid]);
+
 /// By the number of full blocks, less one.
-const BEGIN_MANY: [fn(&[u8; 32], &[&[u8]], &[usize], &mut [Oid]); 15] = [
+const BEGIN_MANY: [BeginMany; 15] = [
     begin_many::<64>,
     begin_many::<128>,
     begin_many::<192>,

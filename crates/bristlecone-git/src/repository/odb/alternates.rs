@@ -14,9 +14,16 @@ use crate::repository::files::Files;
 /// How many levels deep alternates of alternates are followed.
 const LEVELS_MAX: usize = 5;
 
-/// Returns the folders that the folder of objects `objects` borrows from, nearest first, each once, and those of them that are not
-/// there: what is missing then is named when it is looked for.
-pub(super) fn of(objects: &Path) -> Result<(Vec<Arc<dyn Storage>>, Vec<PathBuf>)> {
+/// The folders that a folder of objects borrows from.
+pub(super) struct Alternates {
+    /// Nearest first, each once.
+    pub(super) found: Vec<Arc<dyn Storage>>,
+    /// Those that are not there: what is missing then is named when it is looked for.
+    pub(super) absent: Vec<PathBuf>,
+}
+
+/// Returns the folders that the folder of objects `objects` borrows from.
+pub(super) fn of(objects: &Path) -> Result<Alternates> {
     let mut absent = Vec::new();
     let mut seen: HashSet<PathBuf> = objects.canonicalize().into_iter().collect();
     let mut found: Vec<Arc<dyn Storage>> = Vec::new();
@@ -39,7 +46,7 @@ pub(super) fn of(objects: &Path) -> Result<(Vec<Arc<dyn Storage>>, Vec<PathBuf>)
         }
         level = next;
     }
-    Ok((found, absent))
+    Ok(Alternates { found, absent })
 }
 
 /// Returns the storage of a folder of objects.

@@ -1,6 +1,6 @@
 //! Hashing values of a directory ahead of their turn, several at a time.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 use bristlecone_core::{Format, Oid};
 
@@ -16,7 +16,7 @@ pub(super) struct HashedValues<'t, I> {
     /// The edits whose values are not hashed yet.
     ahead: I,
     /// How long values are that are hashed so.
-    bytes: RangeInclusive<usize>,
+    bytes: Range<usize>,
     values: Vec<&'t [u8]>,
     /// The ids of the last values, and how many of them were given out.
     ids: Vec<Oid>,
@@ -31,7 +31,7 @@ impl<'t, I: Iterator<Item = (&'t [u8], &'t PatchEdit)> + Clone> HashedValues<'t,
             return None;
         }
         let (together, inline) = (format.hashed_together(), format.inline_bytes_max());
-        let bytes = (*together.start()).max(inline + 1)..=*together.end();
+        let bytes = together.start.max(inline + 1)..together.end;
         (!bytes.is_empty()).then(|| Self { ahead: edits.clone(), bytes, values: Vec::new(), ids: Vec::new(), given: 0 })
     }
 
