@@ -43,7 +43,6 @@ mod writer;
 use std::{fmt, fs, path::Path, sync::Arc};
 
 use bristlecone::storage::{RealStorage, Storage as _, retry};
-
 use lmdb::{At, Env, EnvOptions, Txn};
 use metadata::Metadata;
 use node::METADATA_KEY;
@@ -138,7 +137,8 @@ impl OkraMap {
             return Err(OkraError::ReadOnly { file: path.display().to_string() });
         }
         let failed = |source| OkraError::Io { file: path.display().to_string(), source: Arc::new(source) };
-        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = if path.is_file() { beside() } else { path };
         let storage = RealStorage::new(folder);
         if !path.is_file() {
             retry(|| storage.create_dir("")).map_err(failed)?;
