@@ -20,7 +20,13 @@ impl Moment {
         let zone = match words.next() {
             Some(zone) => {
                 let digits = zone.strip_prefix(['+', '-'])?;
-                if digits.len() != 4 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+                let (hours, minutes) = digits.split_at_checked(2).filter(|_| digits.len() == 4)?;
+                let below = |digits: &str, end: u8| {
+                    digits.bytes().all(|digit| digit.is_ascii_digit())
+                        && digits.parse().is_ok_and(|number: u8| number < end)
+                };
+                // No clock is so far from others.
+                if !below(hours, 24) || !below(minutes, 60) {
                     return None;
                 }
                 Zone::from_bytes(zone.as_bytes())
@@ -40,7 +46,9 @@ mod tests {
         let date = |seconds, zone| Some(Moment { seconds, zone });
         assert_eq!(Moment::parse("12"), date(12, Zone::default()));
         assert_eq!(Moment::parse("@-12 -0530"), date(-12, Zone::from_bytes(b"-0530")));
-        for text in ["", "x", "1 0100", "1 +1", "1 +010a", "1 +0100 2"] {
+        for text in
+            ["", "x", "1 0100", "1 +1", "1 +010a", "1 +0100 2", "1 +9999", "1 +2400", "1 -0060", "1 +++12", "1 +é00"]
+        {
             assert_eq!(Moment::parse(text), None, "{text}");
         }
     }

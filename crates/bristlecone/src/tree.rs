@@ -510,7 +510,8 @@ impl<F: Format> Tree<F> {
         self.walk_all("")?.try_fold(0, |depth: usize, entry| Ok(depth.max(entry?.0.len())))
     }
 
-    /// Replaces the value at `path` by what `change` makes of it; `None` removes it.
+    /// Replaces the value at `path` by what `change` makes of it; `None` removes it. It reads, so that a tree which goes on from one
+    /// in flight waits for that ([`Tree::fork_for_commit`]).
     ///
     /// # Errors
     /// As [`Tree::get`] and [`Tree::set`]; [`Error::IsDirectory`]; [`Error::NotAValue`] for a foreign id.
