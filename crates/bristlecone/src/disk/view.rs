@@ -99,6 +99,14 @@ impl<'a> DiskView<'a> {
         header.is_some_and(|header| header.oid() == Some(oid.as_bytes()))
     }
 
+    /// Returns where the frames of a segment of the log end from which another one goes on: behind its seal, as the head of that one
+    /// says; the end of the file where that head is damaged.
+    pub(super) fn frames_end(&self, segment: &Segment) -> Result<u64, Error> {
+        let next = self.segment(self.after(segment.number)? as u32)?.and_then(|next| next.head);
+        let end = next.map(|head| head.previous_end).filter(|end| end >> 32 == u64::from(segment.number));
+        Ok(end.map_or(segment.bytes, |end| end & 0xffff_ffff))
+    }
+
     /// Returns the number of the segment that goes on from this one.
     pub(super) fn after(&self, number: u32) -> Result<u64, Error> {
         let numbers = self.table.numbers();

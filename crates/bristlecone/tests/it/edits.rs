@@ -253,7 +253,7 @@ fn a_plain_directory_that_is_refused_changes_nothing() {
 
 #[test]
 fn values_that_are_hashed_together_have_the_ids_that_they_have_one_by_one() {
-    for inline in [0, 48, 300, 1100] {
+    for inline in [0, 48, 300, 512] {
         let repo = Repo::with_backend(Native::new().inline(inline), Arc::new(MemoryBackend::new()));
         let mut rng = Rng::new(inline as u64 + 1);
         let value = |number: u64, rng: &mut Rng| rng.bytes(number as usize * 7 % 1200);

@@ -159,7 +159,7 @@ impl Collection<'_, '_> {
                 return Err(self.view.corrupt(&name, 0, "the segment has vanished"));
             };
             let from = (self.followed & 0xffff_ffff).max(segment.frames_at());
-            let to = if last { end & 0xffff_ffff } else { segment.bytes };
+            let to = if last { end & 0xffff_ffff } else { self.view.frames_end(segment)? };
             bytes += to.saturating_sub(from);
             let mut objects = Vec::new();
             self.each_frame(segment, from, to, &mut |offset, frame, rows| {

@@ -166,8 +166,8 @@ impl Collection<'_, '_> {
             };
             each(offset, &frame, payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default())?;
         }
-        // The walk ends, too, where no frame follows.
-        if walk.sealed || walk.at >= to { Ok(()) } else { damaged(walk.at) }
+        // The walk ends, too, where no frame follows. At the end of the file nobody knows whether one should.
+        if walk.sealed || walk.at >= to || to == segment.bytes { Ok(()) } else { damaged(walk.at) }
     }
 
     /// Calls `each` for every record of a frame.

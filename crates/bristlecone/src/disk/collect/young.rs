@@ -44,7 +44,7 @@ impl Collection<'_, '_> {
                 continue;
             }
             let two = segment.head.is_some_and(|head| head.version >= 2);
-            let to = if number == self.cut { self.followed & 0xffff_ffff } else { segment.bytes };
+            let to = if number == self.cut { self.followed & 0xffff_ffff } else { self.view.frames_end(segment)? };
             let mut refs = match self.ended(&numbers, index)? {
                 ended if grace_seconds > 0 && ended >= youngest => Some(self.refs_at_head(segment)?),
                 _ => None,

@@ -89,6 +89,7 @@ fn nothing_is_removed_where_the_last_frames_of_a_segment_are_damaged() {
         starts.push(offset);
     }
     assert!(walk.sealed && starts.len() > 5);
+    assert_eq!(backend.shared.view(&table).frames_end(segment).unwrap(), walk.at);
     let from = starts[starts.len() - 3];
     drop((table, backend));
     let file = segment_file(dir.path(), number);
