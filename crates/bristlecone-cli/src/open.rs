@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::Write,
+    io::{Read as _, Write},
     path::{Path as FilePath, PathBuf},
 };
 
@@ -150,10 +150,20 @@ const LMDB_FILE: &str = "data.mdb";
 /// The file with the header of a store that lies in the folder itself.
 const STORE_FILE: &str = "store";
 
-/// Whether a folder is an Okra map: an LMDB file that is no store's.
+/// Whether a folder is an Okra map: an LMDB file that is no store's. So is such a file by itself.
 pub(crate) fn is_okra(dir: &FilePath) -> bool {
+    if dir.is_file() {
+        return dir.file_name().is_some_and(|name| name != LMDB_FILE) && is_lmdb_file(dir).unwrap_or(false);
+    }
     let is_there = |name: &str| dir.join(name).exists();
     is_there(LMDB_FILE) && !is_there(STORE_DIR) && !is_there(STORE_FILE)
+}
+
+/// Whether a file begins as LMDB's do: the head of a page of 16 bytes, and a magic number.
+fn is_lmdb_file(file: &FilePath) -> std::io::Result<bool> {
+    let mut start = [0; 20];
+    std::fs::File::open(file)?.read_exact(&mut start)?;
+    Ok(start[16..] == 0xbeef_c0de_u32.to_le_bytes())
 }
 
 /// Refuses a folder that is to hold something new, and lies in a store's own folder.

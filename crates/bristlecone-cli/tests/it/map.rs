@@ -88,6 +88,18 @@ fn keys_and_values_of_any_bytes_come_back() {
     }
 }
 
+/// A file that LMDB makes by itself, not in a folder.
+#[test]
+fn an_okra_map_may_be_a_file_that_stands_alone() {
+    let place = Place::empty();
+    std::fs::write(place.path("alone.mdb"), []).unwrap();
+    place.ok(["map", "init", "alone.mdb", "--kind", "okra"]);
+    place.ok(["-r", "alone.mdb", "map", "set", "a", "foo"]);
+    assert_eq!(place.ok(["-r", "alone.mdb", "map", "get", "a"]), "foo\n");
+    std::fs::write(place.path("other"), "no file of LMDB's, and longer than the head of one").unwrap();
+    place.fails(3, &["no store in other"], ["-r", "other", "map", "get", "a"]);
+}
+
 #[test]
 fn three_texts_have_the_roots_of_okra() {
     let place = Place::empty();
