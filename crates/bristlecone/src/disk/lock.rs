@@ -78,26 +78,28 @@ impl LockFiles {
         if self.header.is_some() && now == self.looked_ms.load(Relaxed) {
             return Ok(true);
         }
-        let same = |name: &str, file: Option<&Arc<dyn StorageFile>>| {
-            let named = match storage.stat(name) {
-                Ok(found) => Some(found.id),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                // A storage whose files have no numbers.
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
-                Err(error) => return Err(Error::io(storage.describe(name), error)),
-            };
-            let own = match file.map(|file| file.id()).transpose() {
-                Ok(own) => own,
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
-                Err(error) => return Err(Error::io(storage.describe(name), error)),
-            };
-            Ok(named == own)
-        };
-        if !same(LOCK, Some(&self.lock))? || !same(STORE, self.header.as_ref().map(|header| header.file()))? {
+        let header = self.header.as_ref().map(|header| header.file());
+        if !stands_for(storage, LOCK, Some(&self.lock))? || !stands_for(storage, STORE, header)? {
             return Ok(false);
         }
         self.looked_ms.store(now, Relaxed);
         Ok(true)
+    }
+}
+
+/// Whether a name stands for a file that was opened under it; without one, for none.
+fn stands_for(storage: &Arc<dyn Storage>, name: &str, file: Option<&Arc<dyn StorageFile>>) -> Result<bool, Error> {
+    let named = match storage.stat(name) {
+        Ok(found) => Some(found.id),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // A storage whose files have no numbers.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
+        Err(error) => return Err(Error::io(storage.describe(name), error)),
+    };
+    match file.map(|file| file.id()).transpose() {
+        Ok(own) => Ok(named == own),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
+        Err(error) => Err(Error::io(storage.describe(name), error)),
     }
 }
 

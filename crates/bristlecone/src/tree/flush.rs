@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use self::{
     ahead::{PendingEdit, PendingEdits},
-    hashed::{HASHED_MIN, HashedValues},
+    hashed::HashedValues,
 };
 use super::{
     NewLeaf, PatchEdit, Tree,
@@ -457,11 +457,8 @@ impl<'t, F: Format> Flush<'t, F> {
                 None => (below.iter(), DirChanges::with_capacity(below.len())),
             }
         };
-        let hashed = if short.is_none() && below.len() >= HASHED_MIN {
-            HashedValues::of(&self.tree.store.format, &edits, below.len()).map(Box::new)
-        } else {
-            None
-        };
+        // Where the changes are made already, no edits are left.
+        let hashed = HashedValues::of(&self.tree.store.format, &edits, below.len()).map(Box::new);
         Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short, hashed })
     }
 

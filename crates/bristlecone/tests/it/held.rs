@@ -466,6 +466,12 @@ fn large(number: usize) -> Vec<u8> {
     number.to_le_bytes().repeat(1024)
 }
 
+/// Makes the branch `main`, which is not there.
+fn make_branch(repo: &Repo, head: CommitId) {
+    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
+    repo.move_refs(&[wanted], Durability::None).unwrap();
+}
+
 fn has_all(tree: &Tree) {
     for number in 0..LARGE {
         assert_eq!(tree.get(&*held_path(number)).unwrap().as_deref(), Some(&large(number)[..]), "{number}");
@@ -481,8 +487,7 @@ fn what_is_copied_is_whole_whatever_another_process_collects_meanwhile() {
     tree.set("last", "1").unwrap();
     let head = from.commit_tree(&mut tree, &[first], &info(2)).unwrap();
     to.copy_objects(&from, &[head]).unwrap();
-    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
-    to.move_refs(&[wanted], Durability::None).unwrap();
+    make_branch(&to, head);
     has_all(&to.branch("main").unwrap().tree().unwrap());
     has_all(&to.checkout(first).unwrap());
 }
@@ -517,8 +522,7 @@ fn what_a_copy_brought_in_earlier_batches_is_there_whatever_another_process_coll
     };
     let to = Repo::with_backend(Native::new(), Arc::new(Hooked::new(backend, hook)));
     to.copy_objects(&from, &[head]).unwrap();
-    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(head.into()) };
-    to.move_refs(&[wanted], Durability::None).unwrap();
+    make_branch(&to, head);
     has_all(&to.branch("main").unwrap().tree().unwrap());
 }
 
@@ -548,8 +552,7 @@ fn what_is_written_anew_in_several_batches_is_whole_though_another_process_drops
     assert!(open(&disk, &tiny()).sweep(&[], &SweepLimits::default()).unwrap().objects > 1000);
     held.set("new", "1").unwrap();
     let again = repo.commit_tree(&mut held, &[], &info(2)).unwrap();
-    let wanted = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Absent, to: Some(again.into()) };
-    repo.move_refs(&[wanted], Durability::None).unwrap();
+    make_branch(&repo, again);
     drop((held, repo, here));
     let repo = open(&disk, &tiny());
     has_all(&repo.branch("main").unwrap().tree().unwrap());

@@ -5,10 +5,12 @@
 //! workspace, and a test compares every digest with the plain hash (`docs/decisions/0002-commitment.md`).
 
 use alloc::vec::Vec;
-
 use core::ops::Range;
 
-use blake3::{IncrementCounter, platform::Platform};
+use blake3::{
+    IncrementCounter,
+    platform::{self, Platform, words_from_le_bytes_32 as words},
+};
 use smallvec::SmallVec;
 
 use crate::Oid;
@@ -131,31 +133,19 @@ const BEGIN_MANY: [BeginMany; 15] = [
 
 /// Hashes inputs with `N` bytes in full blocks: these side by side, and the last block of each by itself.
 fn begin_many<const N: usize>(key: &[u8; 32], inputs: &[&[u8]], places: &[usize], digests: &mut [Oid]) {
-    let platform = Platform::detect();
+    let here = Platform::detect();
     let starts: SmallVec<[&[u8; N]; LANES]> =
         places.iter().map(|&place| inputs[place].first_chunk().expect("so many bytes")).collect();
     let mut states = [0; LANES * 32];
     let states = &mut states[..places.len() * 32];
-    platform.hash_many(&starts, &words(key), 0, IncrementCounter::No, KEYED, CHUNK_START, 0, states);
+    here.hash_many(&starts, &words(key), 0, IncrementCounter::No, KEYED, CHUNK_START, 0, states);
     for (state, &place) in states.as_chunks().0.iter().zip(places) {
         let rest = &inputs[place][N..];
         let (mut block, mut state) = ([0; BLOCK], words(state));
         block[..rest.len()].copy_from_slice(rest);
-        platform.compress_in_place(&mut state, &block, rest.len() as u8, 0, KEYED | CHUNK_END | ROOT);
-        let mut digest = [0; 32];
-        for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        digests[place] = Oid::from_array(digest);
+        here.compress_in_place(&mut state, &block, rest.len() as u8, 0, KEYED | CHUNK_END | ROOT);
+        digests[place] = Oid::from_array(platform::le_bytes_from_words_32(&state));
     }
-}
-
-fn words(bytes: &[u8; 32]) -> [u32; 8] {
-    let mut words = [0; 8];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
-        *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    }
-    words
 }
 
 fn hash_many<const N: usize>(key: &[u8; 32], inputs: &[&[u8; N]], out: &mut [u8]) {

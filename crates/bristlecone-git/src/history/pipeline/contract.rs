@@ -30,7 +30,10 @@ pub(crate) trait Walker {
     /// Reads a value that a tag or ref names.
     fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Stopped>;
 
-    /// Returns the number of an object of a kind that was met before, or of one that is missing: for the kind `None`.
+    /// Returns the number of an object that was met before; for the kind `None` only of one that is missing.
+    ///
+    /// # Errors
+    /// One that was met as an object of another kind.
     fn known(&self, oid: &Oid, kind: Option<Kind>) -> Result<Option<u32>, Stopped>;
 
     /// Gives a missing object a number.

@@ -105,10 +105,13 @@ impl<O: Objects> Walker for TreeWalk<'_, O> {
         match number.checked_sub(self.first) {
             None => self.existing.confirm(number)?,
             // One that is missing is missing whatever it should be.
-            Some(place) => match self.kinds.get(place as usize).copied().flatten() {
-                Some(found) if Some(found) != kind => return Ok(None),
-                _ => {}
-            },
+            Some(place) => {
+                let found = self.kinds.get(place as usize).copied().flatten();
+                if found.is_some() && found != kind {
+                    // No object is of two kinds.
+                    return kind.map_or(Ok(None), |kind| Err(self.is_other(oid, kind)));
+                }
+            }
         }
         Ok(Some(number))
     }
@@ -161,20 +164,16 @@ impl<O: Objects> TreeWalk<'_, O> {
         Ok(number)
     }
 
-    /// Fails if an object of another kind was met under this id: no object is of two.
-    fn check_new(&self, oid: &Oid, kind: Kind) -> Result<(), Stopped> {
-        if self.ids.get(oid)?.is_none() {
-            return Ok(());
-        }
+    /// Returns the error of an object that was met as one of another kind.
+    fn is_other(&self, oid: &Oid, kind: Kind) -> Stopped {
         let damage = Some(format!("it is no {}", git::type_name(kind).unwrap_or("object")));
-        Err(TransferError::Missing(Box::new(Missing { kind, oid: *oid, damage, from: self.origin() })).into())
+        TransferError::Missing(Box::new(Missing { kind, oid: *oid, damage, from: self.origin() })).into()
     }
 
     fn blob(&mut self, oid: &Oid, base: u32, whole: bool) -> Result<u32, Stopped> {
         if let Some(number) = self.known(oid, Some(Kind::Contents))? {
             return Ok(number);
         }
-        self.check_new(oid, Kind::Contents)?;
         if let Some(at) = self.existing.find(Kind::Contents, oid)? {
             let number = self.insert(oid, Some(Kind::Contents))?;
             self.sender.send(Message::Existing { number, at, children: Vec::new() })?;
@@ -197,7 +196,6 @@ impl<O: Objects> TreeWalk<'_, O> {
         if let Some(number) = self.known(oid, Some(Kind::Node))? {
             return Ok(number);
         }
-        self.check_new(oid, Kind::Node)?;
         let existing = self.existing.find(Kind::Node, oid)?;
         if let Some(at) = existing.filter(|_| self.existing.closed()) {
             let number = self.insert(oid, Some(Kind::Node))?;

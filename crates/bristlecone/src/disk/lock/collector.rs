@@ -1,8 +1,8 @@
 //! The lock of the collector: who has it collects, or changes what the store's state says, and nobody else does meanwhile.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
-use super::ATTEMPTS;
+use super::{ATTEMPTS, stands_for};
 use crate::{
     Error,
     disk::files::COLLECTOR,
@@ -51,19 +51,7 @@ impl CollectorLock {
 
     /// Whether the name still stands for the file that is locked.
     fn is_named(&self) -> Result<bool, Error> {
-        let failed = |error| Error::io(self.storage.describe(COLLECTOR), error);
-        let named = match self.storage.stat(COLLECTOR) {
-            Ok(found) => found.id,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            // A storage whose files have no numbers.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
-            Err(error) => return Err(failed(error)),
-        };
-        match self.file.id() {
-            Ok(own) => Ok(own == named),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
-            Err(error) => Err(failed(error)),
-        }
+        stands_for(&self.storage, COLLECTOR, Some(&self.file))
     }
 }
 

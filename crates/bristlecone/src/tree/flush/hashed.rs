@@ -7,7 +7,7 @@ use bristlecone_core::{Format, Oid};
 use super::{NewLeaf, PatchEdit};
 
 /// Values of a directory with fewer edits are hashed one by one.
-pub(super) const HASHED_MIN: usize = 8;
+const HASHED_MIN: usize = 8;
 /// So many values are hashed at a time.
 const TOGETHER: usize = 64;
 
@@ -63,7 +63,7 @@ impl<'t, I: Iterator<Item = (&'t [u8], &'t PatchEdit)> + Clone> HashedValues<'t,
                 self.values.push(value);
             }
         }
-        (self.given, self.ids) = (0, std::mem::take(&mut self.ids));
+        self.given = 0;
         self.ids.clear();
         format.contents_ids(&self.values, &mut self.ids);
     }
