@@ -48,9 +48,9 @@ pub(crate) const LOCK: &str = "lock.mdb";
 /// How long a resize waits for the transactions of this process.
 const RESIZE_WAIT: Duration = Duration::from_secs(1);
 /// No map is made smaller than this, in bytes, however little the process may have.
-pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
+const MAP_BYTES_MIN: usize = 1 << 20;
 /// Maps are a multiple of this: every page size divides it.
-pub(crate) const MAP_STEP: usize = 1 << 16;
+const MAP_STEP: usize = 1 << 16;
 /// How many transactions can read at a time, over all processes.
 const READERS_MAX: u32 = 1022;
 
@@ -139,6 +139,21 @@ impl fmt::Display for LmdbError {
 
 impl std::error::Error for LmdbError {}
 
+/// Whether an environment that could not be opened may open with these changed: with a smaller map; or to be read alone, without the
+/// table of readers, which needs a file that can be written.
+pub(crate) fn opens_otherwise(code: i32, read_only: bool, map_bytes: &mut usize, flags: &mut u32) -> bool {
+    let no_lock = matches!(code, libc::EACCES | libc::EPERM | libc::EROFS);
+    if code == libc::ENOMEM && *map_bytes > MAP_BYTES_MIN {
+        *map_bytes = (*map_bytes / 2).max(MAP_BYTES_MIN).next_multiple_of(MAP_STEP);
+        return true;
+    }
+    let otherwise = no_lock && read_only && *flags & ffi::MDB_NOLOCK == 0;
+    if otherwise {
+        *flags |= ffi::MDB_NOLOCK;
+    }
+    otherwise
+}
+
 /// An open environment.
 pub(crate) struct Env {
     ptr: NonNull<ffi::MDB_env>,
@@ -178,13 +193,7 @@ impl Env {
                 }
                 Err(refused) => refused,
             };
-            // The table of readers needs a file that can be written.
-            let no_lock = matches!(refused.0, libc::EACCES | libc::EPERM | libc::EROFS);
-            if refused.0 == libc::ENOMEM && bytes > MAP_BYTES_MIN {
-                bytes = (bytes / 2).max(MAP_BYTES_MIN).next_multiple_of(MAP_STEP);
-            } else if no_lock && options.read_only && flags & ffi::MDB_NOLOCK == 0 {
-                flags |= ffi::MDB_NOLOCK;
-            } else {
+            if !opens_otherwise(refused.0, options.read_only, &mut bytes, &mut flags) {
                 return Err(error_of(dir, refused));
             }
         }

@@ -25,7 +25,7 @@ use super::{
     file::MapFile,
     node::METADATA_KEY,
 };
-use crate::env::{LOCK, MAP_BYTES_MIN, MAP_STEP, lock_file};
+use crate::env::{LOCK, lock_file, opens_otherwise};
 
 /// The file of the data in a folder.
 pub(super) const DATA: &str = "data.mdb";
@@ -114,13 +114,7 @@ impl Env {
         }
         loop {
             let code = self.open_once(&path, is_file, options, flags)?;
-            // The table of readers needs a file that can be written; see `docs/decisions/0029-lmdb.md`.
-            let no_lock = matches!(code, libc::EACCES | libc::EPERM | libc::EROFS);
-            if code == libc::ENOMEM && self.map_bytes > MAP_BYTES_MIN {
-                self.map_bytes = (self.map_bytes / 2).max(MAP_BYTES_MIN).next_multiple_of(MAP_STEP);
-            } else if no_lock && options.read_only && flags & ffi::MDB_NOLOCK == 0 {
-                flags |= ffi::MDB_NOLOCK;
-            } else {
+            if !opens_otherwise(code, options.read_only, &mut self.map_bytes, &mut flags) {
                 self.ok(code)?;
                 break;
             }
