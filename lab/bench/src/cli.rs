@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, blocks, error::Result, gc, gitimport, history, io, map, refs, utxo};
+use crate::{all, blocks, error::Result, gc, gitimport, history, io, map, objects, refs, utxo};
 pub use crate::{
     all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
@@ -100,6 +100,15 @@ Examples:
 
 Exit code 1 if an answer is wrong.")]
     History(Box<history::HistoryArgs>),
+    /// Measure objects by themselves: ids in very many segments, checks and large commits by all cores, a large value
+    #[command(after_help = "\
+Examples:
+  cone bench objects                                        1,000 segments, a million entries, a value of 100 MB
+  cone bench objects --only check,commit --rounds 10        two of the parts
+  cone bench objects --segments 50 --entries 20000 --value-bytes 1000000     a short one
+
+Exit code 1 if an answer or a root is wrong.")]
+    Objects(Box<objects::ObjectsArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -121,5 +130,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::Gc(args)) => gc::run(args, json),
         Some(Part::Refs(args)) => refs::run(args, json),
         Some(Part::History(args)) => history::run(args, json),
+        Some(Part::Objects(args)) => objects::run(args, json),
     }
 }

@@ -471,7 +471,7 @@ pub fn size_name(bytes: usize) -> String {
 }
 
 /// Returns the name of a large number: `100K`, `10M`, `1G`.
-fn count_name(count: u64) -> String {
+pub(crate) fn count_name(count: u64) -> String {
     let scales = [(1_000_000_000, 'G'), (1_000_000, 'M'), (1000, 'K')];
     match scales.iter().find(|(scale, _)| count >= *scale && count.is_multiple_of(*scale)) {
         Some((scale, letter)) => format!("{}{letter}", count / scale),

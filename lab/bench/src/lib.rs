@@ -45,6 +45,7 @@ pub mod limits;
 mod machine;
 mod map;
 mod measure;
+mod objects;
 mod optims;
 mod options;
 mod peers;

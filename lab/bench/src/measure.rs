@@ -4,6 +4,7 @@
 use std::{fs, path::Path, sync::Barrier, thread, time::Instant};
 
 use bristlecone::{BackendStats, Format};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::{engine::Engine, error::Result, rss::Peak};
@@ -135,6 +136,12 @@ impl Written {
         run.store_bytes = now.store_bytes;
         run.file_bytes = now.file_bytes;
     }
+}
+
+/// Returns the processor time that this process has used, in microseconds.
+pub(crate) fn cpu_us() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
 
 /// Runs `work` on `threads` threads that start together, and returns the seconds from the first start to the

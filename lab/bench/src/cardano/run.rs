@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     job::{ChainJob, IndexName, UtxoName},
-    watch::{Watch, cpu_us},
+    watch::Watch,
 };
 use crate::{
     BenchError,
     error::Result,
-    measure::{Run, folder_bytes},
+    measure::{Run, cpu_us, folder_bytes},
     replay::BackendName,
     report::{ChainFigures, ChainSample},
     rss::{Peak, Sampler},

@@ -7,9 +7,9 @@ use std::{
 };
 
 use bristlecone_cardano::replay::{Memory, Observer, Progress, Sample};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
+    measure::cpu_us,
     replay::{clock, is_stopped},
     report::table::{mebibytes, rate},
     rss,
@@ -83,12 +83,6 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.clear();
     }
-}
-
-/// Returns the processor time that this process has used, in microseconds.
-pub(super) fn cpu_us() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
 
 fn line(now: &Progress) -> String {

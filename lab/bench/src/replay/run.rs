@@ -20,7 +20,12 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    BenchError, engine, error::Result, job::Switches, measure::Run, report::ReplayFigures, rss::Sampler,
+    BenchError, engine,
+    error::Result,
+    job::Switches,
+    measure::{Run, cpu_us},
+    report::ReplayFigures,
+    rss::Sampler,
     scratch::Scratch,
 };
 
@@ -81,6 +86,7 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     store.repo.set_threads(job.threads.max(1));
     let options = options(job).check_hashes(check.ok());
     let mut watch = Watch::new();
+    let processor = cpu_us();
     if job.retain.is_some() {
         watch = watch.sizes(store.repo.backend().clone());
     }
@@ -94,6 +100,7 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
             }
         }
     };
+    let processor = cpu_us() - processor;
     let peak = sampler.finish();
     if let Err(error) = ended {
         say!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
@@ -106,6 +113,7 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     let wrong = store.finish(job, &report)?.or_else(|| retained.as_ref().and_then(|found| found.wrong.clone()));
     let mut figures = ReplayFigures::of(&report);
     job.format.name().clone_into(&mut figures.format);
+    figures.processor_s = Some(processor as f64 / 1e6);
     figures.hashes_unchecked = check.err().map(str::to_owned);
     let latencies = report.commits > 0 && job.chunked.is_none();
     let run = Run {

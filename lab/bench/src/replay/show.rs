@@ -23,6 +23,9 @@ pub(super) fn table(row: &Row) -> Table {
     line("rows", format!("{} in {}", row.total_ops, time(row.total_time * 1e6)));
     line("rows/s", rate(row.ops_per_sec));
     line("commits/s", rate(replay.commits_per_s));
+    if let Some(seconds) = replay.processor_s {
+        line("threads; processor time", format!("{}; {}", row.threads, time(seconds * 1e6)));
+    }
     if row.runs > 1 {
         let (min, max) = (rate(row.ops_per_sec_min), rate(row.ops_per_sec_max));
         line(&format!("rows/s, slowest and fastest of {}", row.runs), format!("{min} – {max}"));

@@ -42,6 +42,9 @@ pub struct ReplayFigures {
     pub block_max_us: f64,
     /// The blocks with 10,000 Adds and more.
     pub giants: Vec<GiantFigures>,
+    /// Processor time of all threads while rows were replayed, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor_s: Option<f64>,
     /// Bytes given to the backend, with framing.
     pub bytes_written: u64,
     /// Bytes of the store for each commit, at the end.

@@ -202,8 +202,10 @@ pub(super) fn operation(scenario: &str) -> &'static str {
         "row of the trace"
     } else if starts(&["incremental", "group-commit", "prepare-one"]) {
         "commit"
-    } else if starts(&["reads"]) {
+    } else if starts(&["reads", "ids", "value"]) {
         "lookup"
+    } else if starts(&["check"]) {
+        "object"
     } else if starts(&["concurrent"]) {
         "put or get"
     } else {
