@@ -88,7 +88,9 @@ pub use repo::{
     Branch, IndexedCommits, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name,
     user_at_host,
 };
-pub use tree::{Cursor, Difference, Differences, DirEntry, Entries, Listing, PlainTree, Reader, Tree, TreeStats, Walk};
+pub use tree::{
+    Cursor, Difference, Differences, DirEntry, Entries, Listing, PlainTree, Reader, Tree, TreeStats, Walk, WritingTree,
+};
 pub use value::{NewValue, VALUE_BYTES_MAX, Value};
 
 /// A result of the store.

@@ -48,6 +48,7 @@ mod walk;
 pub use cursor::Cursor;
 pub use diff::{Difference, Differences};
 pub use entry::DirEntry;
+pub use in_flight::WritingTree;
 pub use list::Entries;
 pub use listing::Listing;
 pub(crate) use parts::PENDING_BYTES_MAX;
@@ -460,7 +461,9 @@ impl<F: Format> Tree<F> {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
-        Arc::make_mut(&mut patch).levels = levels;
+        if patch.levels != levels {
+            Arc::make_mut(&mut patch).levels = levels;
+        }
         self.count_pending(tree.pending)?;
         self.edit(&path, PatchEdit::Dir(patch))
     }

@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 use self::{
     ahead::{PendingEdit, PendingEdits},
     hashed::HashedValues,
+    made::MadeDirs,
 };
 use super::{
     NewLeaf, PatchEdit, Tree,
@@ -39,6 +40,7 @@ use crate::{
 
 mod ahead;
 mod hashed;
+mod made;
 
 /// From this many edited directories below one on, threads share the work.
 const HALVED_MIN: usize = 6;
@@ -98,12 +100,16 @@ struct OpenDir<'c> {
     hashed: Option<Box<HashedValues<'c, PatchEdits<'c>>>>,
     /// Whether something stands there though there is nothing below it: a value, or a directory that was stored empty.
     stands: bool,
+    /// Its edits are not in this place alone.
+    is_shared: bool,
 }
 
 /// The edits of a tree while they become objects.
 struct Flush<'t, F: Format> {
     tree: &'t Tree<F>,
     source: Prefetched<&'t StoreView<F>, PendingEdit<'t, F>>,
+    /// What directories became whose edits are in several places. Edits live for `'t`.
+    made: MadeDirs,
 }
 
 impl<F: Format> Tree<F> {
@@ -163,7 +169,8 @@ impl<F: Format> Tree<F> {
         base: Option<ObjRef>,
     ) -> Result<Option<ObjRef>> {
         let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };
-        let flush = Flush { tree: self, source: Prefetched::new(&*self.store, Some(tasks)) };
+        let source = Prefetched::new(&*self.store, Some(tasks));
+        let flush = Flush { tree: self, source, made: MadeDirs::default() };
         flush.dir(sink, patch, base)
     }
 
@@ -380,7 +387,7 @@ impl<'t, F: Format> Flush<'t, F> {
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
         step: &'t [u8],
-        below: &'t Patch,
+        below: &'t Arc<Patch>,
         parted: u32,
     ) -> Result<Option<NewBinding<'t>>> {
         let mut open: Vec<OpenDir<'t>> = Vec::with_capacity(usize::from(below.levels));
@@ -392,6 +399,9 @@ impl<'t, F: Format> Flush<'t, F> {
                     Some(short) => self.changed_short(sink, dir.patch, dir.base, short)?,
                     None => self.changed(sink, dir.patch, dir.base, &dir.changes)?,
                 };
+                if dir.is_shared {
+                    self.made.note(dir.patch, dir.base, made);
+                }
                 let (step, to) = (dir.step, dir.becomes(made));
                 open.pop();
                 let Some(above) = open.last_mut() else { return Ok(to) };
@@ -423,7 +433,7 @@ impl<'t, F: Format> Flush<'t, F> {
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
         step: &'t [u8],
-        below: &'t Patch,
+        below: &'t Arc<Patch>,
         parted: u32,
     ) -> Result<OpenDir<'t>> {
         let stored = match &base {
@@ -448,6 +458,24 @@ impl<'t, F: Format> Flush<'t, F> {
             PatchBase::AfterLeaf => None,
             PatchBase::Inherit => here,
         };
+        let is_shared = Arc::strong_count(below) > 1;
+        if is_shared && let Some(made) = self.made.get(sink, below, base) {
+            // As if all its edits had been done, and had led to that.
+            let (edits, changes) = (PatchEdits::default(), DirChanges::new());
+            let is_shared = false;
+            return Ok(OpenDir {
+                patch: below,
+                base: made,
+                edits,
+                changes,
+                step,
+                here,
+                stands,
+                short: None,
+                hashed: None,
+                is_shared,
+            });
+        }
         let short = self.short_edits(sink, below);
         let (edits, changes) = if short.is_some() {
             (PatchEdits::default(), DirChanges::new())
@@ -459,7 +487,7 @@ impl<'t, F: Format> Flush<'t, F> {
         };
         // Where the changes are made already, no edits are left.
         let hashed = HashedValues::of(&self.tree.store.format, &edits, below.len()).map(Box::new);
-        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short, hashed })
+        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short, hashed, is_shared })
     }
 
     /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are

@@ -78,11 +78,13 @@ impl Drop for CommitTicket {
     }
 }
 
-/// A call that writes a tree in flight: while it lives, threads that wait for the tree go on waiting.
+/// Says that a tree in flight is being written, or will be: while it lives, threads that wait for the tree go on waiting. By
+/// [`Tree::writing`].
 #[derive(Debug)]
-pub(crate) struct TicketWriter(Option<Arc<InFlight>>);
+#[must_use = "threads wait no longer once it is dropped"]
+pub struct WritingTree(Option<Arc<InFlight>>);
 
-impl Drop for TicketWriter {
+impl Drop for WritingTree {
     fn drop(&mut self) {
         if let Some(layer) = &self.0 {
             let mut work = layer.lock();
@@ -261,8 +263,12 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Says that the tree is being written, until what is returned is dropped.
-    pub(crate) fn writing(&self) -> TicketWriter {
+    /// Says that the tree is being written, or will be, until what is returned is dropped.
+    ///
+    /// A thread that waits for a tree of [`Tree::fork_for_commit`] gives up with [`Error::Uncommitted`] when for 5 seconds no
+    /// call has written that tree. Where trees wait for their turn, in a queue of another thread, each is to be given away
+    /// with this.
+    pub fn writing(&self) -> WritingTree {
         let layer = self.ticket.as_ref().map(|ticket| ticket.0.clone());
         if let Some(layer) = &layer {
             let mut work = layer.lock();
@@ -271,7 +277,7 @@ impl<F: Format> Tree<F> {
                 Writers::IdleSince(_) => Writers::Calls(1),
             };
         }
-        TicketWriter(layer)
+        WritingTree(layer)
     }
 
     /// Returns the commit that the tree goes on from, once there is one.

@@ -98,6 +98,7 @@ impl<F: Format> Tree<F> {
         let enough = most / 4 * 3;
         let known = self.patch.as_ref().map_or(Some(0), |patch| self.bytes_of(patch, enough));
         self.pending = known.unwrap_or(enough) + bytes;
+        self.forget_written();
         // Whoever writes what this tree goes on from may be the caller.
         if known.is_some() || !self.in_flight.is_empty() {
             return Ok(());

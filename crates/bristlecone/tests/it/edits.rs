@@ -2,7 +2,9 @@
 
 use std::{cell::Cell, sync::Arc, thread};
 
-use bristlecone::{DiskOptions, Durability, EntryKind, Error, Info, MemoryBackend, Native, PlainTree, ReadOnly, Repo};
+use bristlecone::{
+    DiskOptions, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, PlainTree, ReadOnly, Repo, Tree,
+};
 use bristlecone_testkit::generate::Rng;
 
 fn info(durability: Durability) -> Info {
@@ -328,4 +330,57 @@ fn an_update_leaves_a_foreign_id() {
     let refused = tree.update("sub", |old| old.map(<[u8]>::to_vec));
     assert!(matches!(&refused, Err(Error::NotAValue { key }) if key == "sub"), "{refused:?}");
     assert_eq!(tree.kind("sub").unwrap(), Some(EntryKind::Foreign));
+}
+
+#[test]
+fn copies_of_copies_become_objects_once() {
+    /// Copies a directory into itself so many times, which doubles it each time.
+    fn copy<F: Format>(tree: &mut Tree<F>, copies: usize, write: bool) {
+        tree.set("d/x", "1").unwrap();
+        for number in 0..copies {
+            let dir = tree.get_tree("d").unwrap().unwrap();
+            tree.set_tree(format!("d/c{number:02}"), &dir).unwrap();
+            if write {
+                tree.write().unwrap();
+            }
+        }
+    }
+    fn run<F: Format>(format: F, threads: usize) {
+        let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
+        repo.set_threads(threads);
+        // What is copied is stored, or its edits are.
+        let (mut stored, mut pending) = (repo.tree(), repo.tree());
+        copy(&mut stored, 9, true);
+        copy(&mut pending, 9, false);
+        // A place of its own among the copies.
+        for tree in [&mut stored, &mut pending] {
+            tree.set("d/c07/c03/y", "2").unwrap();
+            tree.remove("d/c08/c02").unwrap();
+        }
+        assert_eq!(pending.root().unwrap(), stored.root().unwrap());
+
+        let branch = repo.branch("main").unwrap();
+        let mut tree = branch.tree().unwrap();
+        copy(&mut tree, 60, false);
+        let before = repo.backend().stats().bytes_written;
+        branch.commit(&mut tree, &info(Durability::None)).unwrap();
+        let written = repo.backend().stats().bytes_written - before;
+        assert!(written < 1 << 20, "{written} bytes");
+        let deepest: String = (0..60).rev().map(|number| format!("/c{number:02}")).collect();
+        assert_eq!(branch.tree().unwrap().get(format!("d{deepest}/x")).unwrap().as_deref(), Some(&b"1"[..]));
+    }
+    let (sender, done) = std::sync::mpsc::channel();
+    for threads in [1, 2] {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            run(Native::new(), threads);
+            #[cfg(feature = "tezos")]
+            run(bristlecone::Tezos::new(), threads);
+            sender.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        done.recv_timeout(std::time::Duration::from_secs(120))
+            .expect("copies of copies take for ever, or a thread failed");
+    }
 }

@@ -251,3 +251,22 @@ fn a_directory_in_the_way_is_said_by_the_commit() {
     other.set("taken", "1").unwrap();
     assert_eq!(main.tree().unwrap().root().unwrap(), other.root().unwrap());
 }
+
+#[test]
+fn edits_are_written_in_parts_behind_a_commit_in_flight_once_it_is_made() {
+    let repo = memory(Native::new());
+    repo.set_pending_max(60_000);
+    let main = repo.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    tree.set("first", "1").unwrap();
+    let mut frozen = tree.fork_for_commit().unwrap();
+    main.commit(&mut frozen, &info(Durability::None)).unwrap();
+    let before = repo.backend().stats().bytes_written;
+    fill(&mut tree, 3000, 7).unwrap();
+    assert!(repo.backend().stats().bytes_written > before, "nothing was written though there are many edits");
+    let mut twin = repo.tree();
+    twin.set("first", "1").unwrap();
+    fill(&mut twin, 3000, 7).unwrap();
+    main.commit(&mut tree, &info(Durability::None)).unwrap();
+    assert_eq!(tree.root().unwrap(), twin.root().unwrap());
+}

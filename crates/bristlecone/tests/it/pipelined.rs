@@ -125,23 +125,26 @@ fn what_waits_for_a_commit_that_nobody_makes_ends_in_an_error() {
 #[test]
 fn a_commit_that_begins_late_or_takes_long_is_waited_for() {
     let (sender, done) = mpsc::channel();
-    for slow in [false, true] {
+    // In how many seconds it begins; its appends are slow; it stands in a queue until then.
+    const CASES: [(u64, bool, bool); 3] = [(1, false, false), (0, true, false), (7, false, true)];
+    for (seconds, slow, queued) in CASES {
         let sender = sender.clone();
         thread::spawn(move || {
             let inner: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
             let backend: Arc<dyn Backend> = if slow { Arc::new(SlowAppends(inner)) } else { inner };
             let repo = Repo::with_backend(Native::new(), backend);
             let (mut first, tree) = parted(&repo).unwrap();
+            let _writing = queued.then(|| first.writing());
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    thread::sleep(Duration::from_secs(if slow { 0 } else { 1 }));
+                    thread::sleep(Duration::from_secs(seconds));
                     repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first")).unwrap();
                 });
                 sender.send((tree.count("dir"), tree.root().is_ok())).unwrap();
             });
         });
     }
-    for _ in 0..2 {
+    for _ in CASES {
         let (count, rooted) = done.recv_timeout(PATIENCE).expect("a wait without end");
         assert_eq!((count.unwrap(), rooted), (2, true));
     }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, Format, Tree};
+use bristlecone::{Error, Format, Tree, WritingTree};
 
 use super::{
     CommitHash, Place,
@@ -88,7 +88,8 @@ impl<F: Format> Commits<F> for Serially<'_, F> {
 
 /// What the committing thread is told.
 enum Job<F: Format> {
-    Commit(Box<Tree<F>>, Plan),
+    /// With what says that the tree will be written, however long others before it take.
+    Commit(Box<Tree<F>>, Plan, WritingTree),
     /// A commit that was mentioned for the last time, other than as a parent.
     Forget(CommitHash),
 }
@@ -157,8 +158,8 @@ impl<F: Format> Behind<F> {
 /// nobody waits for it.
 fn commit_all<F: Format>(committer: &mut Committer<F>, inbox: Receiver<Job<F>>, outbox: &Sender<Result<Made, Fault>>) {
     for job in inbox {
-        let (mut tree, plan) = match job {
-            Job::Commit(tree, plan) => (tree, plan),
+        let (mut tree, plan, _writing) = match job {
+            Job::Commit(tree, plan, writing) => (tree, plan, writing),
             Job::Forget(hash) => {
                 committer.forget(hash);
                 continue;
@@ -196,9 +197,9 @@ impl<F: Format> Commits<F> for Behind<F> {
             }
         }
         let frozen = tree.fork_for_commit()?;
-        let hash = plan.hash();
+        let (hash, writing) = (plan.hash(), frozen.writing());
         self.places.push_back(place());
-        self.tell(Job::Commit(Box::new(frozen), plan));
+        self.tell(Job::Commit(Box::new(frozen), plan, writing));
         if hash.keep {
             self.trees.insert(hash.value, tree.clone());
         } else {
