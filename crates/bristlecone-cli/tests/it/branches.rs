@@ -200,3 +200,24 @@ fn objects_are_shown_by_their_ids() {
     let oid = entries["entries"][1]["oid"].as_str().unwrap();
     assert_eq!(place.run(["show", oid]).out, large);
 }
+
+#[test]
+fn verbs_of_what_is_checked_out_take_no_branch() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2", "-b", "side", "-c"]);
+    place.fails(2, &["what is checked out", "leave -b out", "`cone branches`"], ["info", "-b", "side"]);
+    for words in [
+        &["checkout", "-b", "new", "side"][..],
+        &["checkout", "main", "-b", "side"],
+        &["checkout", "-c", "new", "main", "-b", "side"],
+        &["checkout", "--git", "-b", "side"],
+    ] {
+        place.fails(2, &["make a branch with -c NAME [START]"], words);
+    }
+    assert_eq!(place.ok(["branches"]).lines().count(), 2);
+    // A new branch begins where the one that is named stands.
+    place.ok(["checkout", "-c", "new", "-b", "side"]);
+    assert_eq!(place.ok(["get", "a"]), "2");
+    assert_eq!(place.json(["info"])["commit"], place.json(["log", "-1"])["commits"][0]["commit"]);
+}
