@@ -116,6 +116,11 @@ fn logs_follow_paths() {
     assert_eq!(messages(&["-n", "0"]), [""; 0]);
     place.fails(1, &["no commit changed"], ["log", "--", "nowhere"]);
     place.fails(1, &["no revision and no path"], ["log", "nowhere"]);
+    assert_eq!(messages(&["--at", "main~2", "a"]), ["first"]);
+    // A path is no revision, and one that changed nowhere behind a revision is no answer.
+    place.fails(1, &["there is no \"a\"", "`cone branches`"], ["log", "--at", "a"]);
+    place.fails(1, &["no commit changed what is at nowhere"], ["log", "main~2", "--", "nowhere"]);
+    assert_eq!(messages(&["main~2..main", "--", "nowhere"]), [""; 0]);
     assert!(place.ok(["log", "-n", "1"]).contains("\n    fourth\n"));
 }
 
