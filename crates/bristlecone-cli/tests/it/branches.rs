@@ -226,3 +226,18 @@ fn verbs_of_what_is_checked_out_take_no_branch() {
     assert_eq!(place.ok(["get", "a"]), "2");
     assert_eq!(place.json(["info"])["commit"], place.json(["log", "-1"])["commits"][0]["commit"]);
 }
+
+#[test]
+fn a_light_tag_has_no_author_and_no_date() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    for option in [["--author", "Ben <ben@example.org>"], ["--date", "1"]] {
+        place.fails(2, &["a light tag has no author and no date", "-m MSG"], [&["tag", "v1"][..], &option].concat());
+        for verb in [&["tag", "-l"][..], &["tag", "-d", "v1"]] {
+            place.fails(2, &["cannot be used with", option[0]], [verb, &option].concat());
+        }
+    }
+    assert_eq!(place.ok(["tag"]), "");
+    place.ok(["tag", "v1", "-m", "The first", "--author", "Ben <ben@example.org>"]);
+    assert_eq!(place.json(["show", "v1"])["tagger"]["ident"], "Ben <ben@example.org>");
+}
