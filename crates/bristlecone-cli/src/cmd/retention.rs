@@ -151,12 +151,12 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     opened.repo.close()?;
     let out = &mut context.out;
     if upgraded {
-        out.line(upgrade::DONE)?;
+        out.made(upgrade::DONE)?;
     }
     let cut = text::count(size.dropped, "commit", "commits");
     match size.dropped {
-        0 => out.line(format_args!("{}: {keep}", short(&pattern)))?,
-        _ => out.line(format_args!("{}: {keep}; {cut} will go with the next `cone gc`", short(&pattern)))?,
+        0 => out.made(format!("{}: {keep}", short(&pattern)))?,
+        _ => out.made(format!("{}: {keep}; {cut} will go with the next `cone gc`", short(&pattern)))?,
     }
     out.document(fields! {
         "pattern": pattern,
@@ -213,7 +213,7 @@ fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
         })
     })?;
     opened.repo.close()?;
-    context.out.line(format_args!("{}: {keep} no longer", short(&pattern)))?;
+    context.out.made(format!("{}: {keep} no longer", short(&pattern)))?;
     context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
 }
 
@@ -234,13 +234,13 @@ fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
     opened.repo.close()?;
     let out = &mut context.out;
     if upgraded {
-        out.line(upgrade::DONE)?;
+        out.made(upgrade::DONE)?;
     }
     match limit {
         Some(seconds) => {
-            out.line(format_args!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
+            out.made(format!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
         }
-        None => out.line("snapshots keep what collections empty as long as they are read by")?,
+        None => out.made("snapshots keep what collections empty as long as they are read by")?,
     }
     out.document(fields! { "snapshot_limit": limit, "upgraded": upgraded })
 }
