@@ -128,6 +128,13 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
     let pattern = full(&args.pattern)?;
     let opened = context.globals.open(Access::Write)?;
+    if opened.repo.disk().is_none() {
+        let backend = opened.backend().name();
+        let way = "copy it into one of the disk engine with `cone copy`";
+        return Err(Failure::usage(format!(
+            "a store of the backend {backend} keeps all commits that refs lead to; {way}"
+        )));
+    }
     if args.dry_run {
         return plan(&opened, &pattern, keep, &mut context.out);
     }
@@ -171,6 +178,7 @@ fn plan(opened: &Opened, pattern: &str, keep: Keep, out: &mut Output) -> Result<
     let mut retention = opened.repo.retention()?;
     retention.set(pattern, Some(keep));
     let size = opened.repo.cut_size(&retention)?;
+    // Not of a store of version 1, which the rule itself would upgrade.
     let can = opened.backend().capabilities().retention;
     let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
     let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
