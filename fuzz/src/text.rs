@@ -63,8 +63,8 @@ pub fn revisions(data: &[u8]) {
     let words: Vec<_> =
         text.as_bytes().split(|&byte| byte == b' ').take(5).map(|word| OsStr::from_bytes(word).to_owned()).collect();
     let _ = (
-        revision::select(repo, &words, None, commit).is_ok(),
-        revision::select(repo, &[], Some(&words), commit).is_ok(),
+        revision::select(repo, &[], &words, None, commit).is_ok(),
+        revision::select(repo, &words, &[], Some(&words), commit).is_ok(),
     );
 }
 

@@ -45,6 +45,9 @@ mod reachable;
 
 use reachable::Reachable;
 
+/// The most threads that are started.
+const THREADS_MAX: usize = 256;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -134,11 +137,12 @@ pub fn check(repo: &AnyRepo, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     check_with(repo, thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN), tell)
 }
 
-/// As [`check`], on at most so many threads. The report is the same for any number.
+/// As [`check`], on at most so many threads, and on no more than 256. The report is the same for any number.
 ///
 /// # Errors
 /// As [`check`].
 pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
+    let threads = bounded(threads);
     let mut report = Report { opened: true, ..Report::default() };
     let mut refs = repo.backend().list_refs("")?;
     match repo.git() {
@@ -175,6 +179,11 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
         }
     }
     Ok(report)
+}
+
+/// Returns how many threads are started where so many are asked for: others would only wait, and take memory.
+fn bounded(threads: NonZero<usize>) -> NonZero<usize> {
+    NonZero::new(threads.get().min(THREADS_MAX)).unwrap_or(threads)
 }
 
 /// Returns the commits that working trees have checked out by themselves, by the names of their files.

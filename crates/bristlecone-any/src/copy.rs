@@ -51,7 +51,7 @@ mod refs;
 pub use self::{
     checkpoint::CHECKPOINTS,
     loss::{Loss, LossKind},
-    place::open_or_make,
+    place::{check_free, open_or_make},
     refs::{CopiedRef, RefChange},
 };
 pub use crate::error::CopyError;

@@ -33,9 +33,18 @@ pub(crate) enum Start {
 }
 
 impl BeginArgs {
+    /// Returns the one of the options that was given.
+    pub(crate) const fn given(self) -> Option<&'static str> {
+        match (self.create, self.orphan) {
+            (true, _) => Some("-c"),
+            (_, true) => Some("--orphan"),
+            _ => None,
+        }
+    }
+
     /// Whether any of it was given.
     pub(crate) const fn is_given(self) -> bool {
-        self.create || self.orphan
+        self.given().is_some()
     }
 
     /// Returns what a commit to the branch goes on from.

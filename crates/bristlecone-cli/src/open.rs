@@ -179,7 +179,7 @@ pub(crate) fn refuse_within_store(dir: &FilePath) -> Result<()> {
 }
 
 /// Writes to standard error what is missing from a store that can still be read. A closed standard error is no failure.
-fn tell_of_losses(repo: &AnyRepo) {
+pub(crate) fn tell_of_losses(repo: &AnyRepo) {
     let mut out = std::io::stderr();
     if let Some(lost) = repo.lost_end() {
         let _ = writeln!(

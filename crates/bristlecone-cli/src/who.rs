@@ -63,9 +63,14 @@ impl From<DurabilityArg> for Durability {
 }
 
 impl CommitArgs {
+    /// Returns the first of the options that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        self.why.given().or_else(|| self.allow_empty.then_some("--allow-empty")).or_else(|| self.begin.given())
+    }
+
     /// Whether any of it was given.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.why.is_given() || self.allow_empty || self.begin.is_given()
+    pub(crate) fn is_given(&self) -> bool {
+        self.given().is_some()
     }
 
     /// As [`WhyArgs::info`].
@@ -75,9 +80,16 @@ impl CommitArgs {
 }
 
 impl WhyArgs {
+    /// Returns the first of the options that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let options =
+            [("-m", self.message.is_some()), ("--author", self.author.is_some()), ("--date", self.date.is_some())];
+        options.into_iter().find_map(|(option, given)| given.then_some(option))
+    }
+
     /// Whether any of it was given.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.message.is_some() || self.author.is_some() || self.date.is_some()
+    pub(crate) fn is_given(&self) -> bool {
+        self.given().is_some()
     }
 
     /// Whether a message was given.

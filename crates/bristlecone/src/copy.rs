@@ -53,27 +53,51 @@ impl<F: Format> Repo<F> {
     /// [`Error::BadObject`] for one whose bytes have another id, or that is not what the format makes of its contents; what
     /// was copied before it stays, and nothing names it. Those of both backends.
     pub fn copy_objects<I: Into<ObjRef> + std::marker::Copy>(&self, from: &Self, heads: &[I]) -> Result<Copied> {
+        self.copy_objects_watched(from, heads, &mut |_| ())
+    }
+
+    /// As [`Repo::copy_objects`]; `watch` hears with each object what was copied so far.
+    ///
+    /// # Errors
+    /// As [`Repo::copy_objects`].
+    pub fn copy_objects_watched<I: Into<ObjRef> + std::marker::Copy>(
+        &self,
+        from: &Self,
+        heads: &[I],
+        watch: &mut dyn FnMut(&Copied),
+    ) -> Result<Copied> {
         let heads: Vec<ObjRef> = heads.iter().map(|&head| head.into()).collect();
         if !self.shared.takes_objects_of(&from.shared) {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
-        self.copy_shown(&from.now(), &heads)
+        self.copy_shown(&from.now(), &heads, watch)
     }
 
-    /// As [`Repo::copy_objects`], from what is shown of another store with the same format and options.
-    pub(crate) fn copy_shown(&self, source: &StoreView<F>, heads: &[ObjRef]) -> Result<Copied> {
+    /// As [`Repo::copy_objects_watched`], from what is shown of another store with the same format and options.
+    pub(crate) fn copy_shown(
+        &self,
+        source: &StoreView<F>,
+        heads: &[ObjRef],
+        watch: &mut dyn FnMut(&Copied),
+    ) -> Result<Copied> {
         let mut copied = Copied::default();
         for _ in 1..SWEPT_RETRIES_MAX {
             // What went that was copied, or that was there, is copied once more: each time another sweep has begun.
-            match self.copy_once(source, heads, &mut copied) {
+            match self.copy_once(source, heads, &mut copied, watch) {
                 Err(Error::Gone { .. }) => {}
                 done => return done.map(|()| copied),
             }
         }
-        self.copy_once(source, heads, &mut copied).map(|()| copied)
+        self.copy_once(source, heads, &mut copied, watch).map(|()| copied)
     }
 
-    fn copy_once(&self, source: &StoreView<F>, heads: &[ObjRef], copied: &mut Copied) -> Result<()> {
+    fn copy_once(
+        &self,
+        source: &StoreView<F>,
+        heads: &[ObjRef],
+        copied: &mut Copied,
+        watch: &mut dyn FnMut(&Copied),
+    ) -> Result<()> {
         // Nothing leads to what is copied, until all of it is: the snapshot keeps it from sweeps of this process, and each batch
         // names what it hangs together with for those of others.
         let store = self.now();
@@ -94,6 +118,7 @@ impl<F: Format> Repo<F> {
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied,
+            watch,
         };
         let done = copy.run(heads);
         self.shared.keep_checked(copy.checked);
@@ -125,6 +150,7 @@ struct Copy<'c, F: Format> {
     // Between objects that are there or are being copied.
     checked: Checked,
     copied: &'c mut Copied,
+    watch: &'c mut dyn FnMut(&Copied),
 }
 
 /// Which commits are shallow here.
@@ -510,6 +536,7 @@ impl<F: Format> Copy<'_, F> {
         }
         self.copied.objects += 1;
         self.copied.bytes += object.body().len() as u64;
+        (self.watch)(&*self.copied);
         if self.sink.batch.bytes().len() >= BATCH_BYTES || self.notes.is_full() { self.append() } else { Ok(()) }
     }
 

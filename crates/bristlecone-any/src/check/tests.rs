@@ -86,3 +86,10 @@ fn a_report_is_the_same_on_any_number_of_threads() {
         assert_eq!(report(threads).0, text);
     }
 }
+
+#[test]
+fn no_more_threads_are_started_than_machines_have() {
+    for (asked, started) in [(1, 1), (256, 256), (257, 256), (65_535, 256), (usize::MAX, 256)] {
+        assert_eq!(bounded(NonZero::new(asked).unwrap()).get(), started);
+    }
+}

@@ -9,7 +9,7 @@ use super::{CopyError, shown};
 use crate::{
     error::{Error, Result},
     format::AnyFormat,
-    place::{Place, STORE_DIR, store_dir},
+    place::{Place, STORE_DIR},
     repo::{AnyRepo, FIRST_BRANCH, Head, OpenOptions},
 };
 
@@ -53,9 +53,36 @@ pub fn open_or_make(
     }
 }
 
+/// Refuses a place where a store would be made, and that is a folder with something else in it. Where the folder of the store itself is
+/// named, the one around it may hold other things.
+///
+/// # Errors
+/// [`CopyError::Occupied`].
+pub fn check_free(place: &Place) -> Result<()> {
+    let dir = match place {
+        Place::Folder(dir)
+        | Place::Disk(dir)
+        | Place::Fs(dir)
+        | Place::Git(dir)
+        | Place::Lmdb(dir)
+        | Place::Lsm(dir) => dir,
+        Place::Memory => return Ok(()),
+    };
+    let is_empty = |dir: &FilePath| fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
+    // An empty folder of the right name is as none.
+    let occupied = match fs::read_dir(dir) {
+        Ok(mut names) => {
+            names.any(|entry| !entry.is_ok_and(|entry| entry.file_name() == STORE_DIR && is_empty(&entry.path())))
+        }
+        // A file is named by the error of the system.
+        Err(_) => false,
+    };
+    if occupied { Err(CopyError::Occupied { dir: dir.to_owned() }.into()) } else { Ok(()) }
+}
+
 fn make(place: &Place, from: &AnyRepo, format: Option<AnyFormat>, options: &OpenOptions) -> Result<(AnyRepo, bool)> {
+    check_free(place)?;
     if let Place::Git(dir) = place {
-        check_free(dir)?;
         let algorithm = match format.as_ref().unwrap_or(from.format()) {
             AnyFormat::Git(git) => git.algorithm(),
             other if format.is_some() => return Err(Error::Unfit { format: other.name(), backend: "git" }),
@@ -68,25 +95,6 @@ fn make(place: &Place, from: &AnyRepo, format: Option<AnyFormat>, options: &Open
         Layout::init_on(dir, true, algorithm, &branch)?;
         return Ok((options.open(place.clone())?, true));
     }
-    match place {
-        // The folder of the store may lie in one that holds other things.
-        Place::Folder(dir) if *dir == store_dir(dir) => check_free(dir)?,
-        Place::Folder(dir) | Place::Disk(dir) | Place::Fs(dir) | Place::Lmdb(dir) | Place::Lsm(dir) => check_free(dir)?,
-        Place::Git(_) | Place::Memory => {}
-    }
     let options = options.clone().format(format.unwrap_or_else(|| from.format().clone()));
     Ok((options.create(place.clone())?, true))
-}
-
-/// Refuses a folder that holds something; an empty one of the right name is as none.
-fn check_free(dir: &FilePath) -> Result<()> {
-    let is_empty = |dir: &FilePath| fs::read_dir(dir).is_ok_and(|mut names| names.next().is_none());
-    let occupied = match fs::read_dir(dir) {
-        Ok(mut names) => {
-            names.any(|entry| !entry.is_ok_and(|entry| entry.file_name() == STORE_DIR && is_empty(&entry.path())))
-        }
-        // A file is named by the error of the system.
-        Err(_) => false,
-    };
-    if occupied { Err(CopyError::Occupied { dir: dir.to_owned() }.into()) } else { Ok(()) }
 }

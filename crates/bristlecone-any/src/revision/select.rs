@@ -101,7 +101,8 @@ pub fn pair(repo: &AnyRepo, word: &OsStr) -> Result<Option<(CommitId, CommitId)>
     }
 }
 
-/// Returns what words mean, each a revision or a path; `rest` are those behind `--`, which are paths, where that stands.
+/// Returns what words mean, each a revision or a path; `rest` are those behind `--`, which are paths, where that stands. Before them come
+/// `revisions`, which are nothing else.
 ///
 /// Without `--`, a word must be one of the two and not the other. There are paths in the commits that the words name, and in
 /// `here`: what is checked out, as a rule.
@@ -111,11 +112,15 @@ pub fn pair(repo: &AnyRepo, word: &OsStr) -> Result<Option<(CommitId, CommitId)>
 /// [`RevisionError::Neither`].
 pub fn select(
     repo: &AnyRepo,
+    revisions: &[OsString],
     words: &[OsString],
     rest: Option<&[OsString]>,
     here: Option<CommitId>,
 ) -> Result<Selection> {
     let mut found = Selection::default();
+    for word in revisions {
+        found.add(repo, word)?;
+    }
     let Some(rest) = rest else {
         let mut others = Vec::new();
         for word in words {

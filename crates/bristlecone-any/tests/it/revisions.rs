@@ -98,7 +98,7 @@ fn words_are_revisions_ranges_or_paths() {
     repo.branch("both").unwrap().compare_and_set(None, Some(second.into()), Default::default()).unwrap();
     let select = |words: &[&str], rest: Option<&[&str]>| {
         let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        revision::select(&repo, &os(words), rest.map(os).as_deref(), Some(second.into()))
+        revision::select(&repo, &[], &os(words), rest.map(os).as_deref(), Some(second.into()))
     };
     let found = select(&["main", "^main~1", "fruit/apple"], None).unwrap();
     assert_eq!((found.heads[0].oid(), found.exclude[0].oid(), found.heads_before), (second.oid, first.oid, 1));
@@ -109,6 +109,13 @@ fn words_are_revisions_ranges_or_paths() {
     assert!(matches!(select(&["neither"], None), Err(Error::Revision(RevisionError::Neither { .. }))));
     assert!(matches!(select(&["main~x"], None), Err(Error::Revision(RevisionError::Syntax { .. }))));
     assert_eq!(select(&["both"], Some(&["gone/x"])).unwrap().paths.len(), 1, "behind -- there are paths");
+    // What can only be a revision is none by being a path, and may be both.
+    let from = |revision: &str| {
+        let words = [revision, "fruit/apple"].map(OsString::from);
+        revision::select(&repo, &words[..1], &words[1..], None, Some(second.into()))
+    };
+    assert_eq!((from("main~1").unwrap().heads[0].oid(), from("both").unwrap().paths.len()), (first.oid, 1));
+    assert_eq!(from("fruit").unwrap_err().kind(), ErrorKind::NotFound);
     let pair = revision::pair(&repo, word("main~1...main")).unwrap().unwrap();
     assert_eq!((pair.0.oid(), pair.1.oid()), (first.oid, second.oid));
     let lone = repo.branch("lone").unwrap();

@@ -9,8 +9,13 @@ use std::{
 use bristlecone::{CommitId, EntryKind, Error, Expected, RefMove, RefTarget, VALUE_BYTES_MAX};
 use clap::Args;
 
-use super::{Context, branches, set};
+use super::{
+    Context,
+    branches::{self, Moving},
+    set,
+};
 use crate::{
+    begin::BeginArgs,
     commit::{Change, Committed, not_as_expected},
     ending,
     failure::{Failure, Result},
@@ -81,7 +86,7 @@ struct Done {
     untold: Option<Failure>,
 }
 
-pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
+pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
     stdin::check_open()?;
     let opened = context.globals.open(Access::Write)?;
     context.out.begin(&fields! {}, "commits")?;
@@ -95,19 +100,19 @@ pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
             Some(Line::Commit(message)) => {
                 // With --allow-empty also where nothing stands before it.
                 group.commits = args.commit.allow_empty;
-                finish(&opened, &args, message, mem::take(&mut group), &mut done, context)?;
+                finish(&opened, &mut args, message, mem::take(&mut group), &mut done, context)?;
             }
             Some(Line::Edit(edit)) => {
                 let changes = !matches!(edit, Edit::Test(..));
                 group.edits.push((number, edit));
                 if args.each && changes {
-                    finish(&opened, &args, None, mem::take(&mut group), &mut done, context)?;
+                    finish(&opened, &mut args, None, mem::take(&mut group), &mut done, context)?;
                 }
             }
             Some(Line::Branch(wanted)) => group.moves.push((number, wanted)),
         }
     }
-    finish(&opened, &args, None, group, &mut done, context)?;
+    finish(&opened, &mut args, None, group, &mut done, context)?;
     opened.repo.close()?;
     if let Some(untold) = done.untold {
         return Err(untold);
@@ -148,7 +153,7 @@ fn at_line(failure: Failure, line: u64, done: &Done) -> Failure {
 /// Commits a group, and moves its branches in the same step where the store can.
 fn finish(
     opened: &Opened,
-    args: &BatchArgs,
+    args: &mut BatchArgs,
     message: Option<String>,
     group: Group,
     done: &mut Done,
@@ -174,6 +179,10 @@ fn finish(
     done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));
     if done.untold.is_none() {
         done.untold = tell(opened, committed.as_ref(), changes, &moves, context).err();
+    }
+    if committed.is_some() && args.commit.begin.is_given() && opened.branch_to_change()?.head()?.is_some() {
+        // The branch is begun: what follows goes on from it.
+        args.commit.begin = BeginArgs::default();
     }
     // Files that followed the commit are whole by now.
     ending::asked().map_or(Ok(()), |signal| Err(Failure::ended_by(signal)))
@@ -202,7 +211,8 @@ fn tell(
             (Some(_), _) => format!("moved the branch {name}{was}"),
         })?;
     }
-    Ok(())
+    // Who waits for the answer to a commit before the next change gets it now, and a signal takes none of it away.
+    context.out.flush()
 }
 
 /// Makes the edits of a group, or says which one cannot be made.
@@ -239,16 +249,26 @@ fn test(tree: &Tree, path: &bristlecone::Path, expected: Option<&[u8]>) -> Resul
 
 /// Returns the moves of a group's branches, each of which must be free to move.
 fn moves(opened: &Opened, wanted: &[(u64, Move)], force: bool, done: &Done) -> Result<Vec<RefMove>> {
-    let at = |text: &str| -> Result<CommitId> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
-    let mut moved = Vec::new();
+    let mut moving = Moving::default();
     for (line, one) in wanted {
-        let to = one.to.as_deref().map(at).transpose().map_err(|failure| at_line(failure, *line, done))?;
-        moved.extend(to);
+        note_move(opened, one, &mut moving).map_err(|failure| at_line(failure, *line, done))?;
     }
     let one = |(line, one): &(u64, Move)| {
-        ref_move(opened, one, &moved, force).map_err(|failure| at_line(failure, *line, done))
+        ref_move(opened, one, &moving, force).map_err(|failure| at_line(failure, *line, done))
     };
     wanted.iter().map(one).collect()
+}
+
+/// Notes the ref that a line moves or removes, and where it moves.
+fn note_move(opened: &Opened, wanted: &Move, moving: &mut Moving) -> Result<()> {
+    match &wanted.to {
+        None => moving.refs.push(opened.repo.branch(short_branch(&wanted.name))?.ref_name().to_owned()),
+        Some(to) => {
+            moving.to.push(revision::commit(&opened.repo, OsStr::new(to))?);
+            moving.refs.push(opened.repo.branch(check_new_branch(&wanted.name)?)?.moving_ref()?);
+        }
+    }
+    Ok(())
 }
 
 /// Fails where a group moves a branch twice, or the one that its commit moves, if it makes one.
@@ -268,9 +288,9 @@ fn check_own_moves(opened: &Opened, group: &Group, commits: bool, moves: &[RefMo
     Ok(())
 }
 
-/// Returns a move of a branch. `moved`: where branches are moved in the same step; `force`: a branch goes although no other one
+/// Returns a move of a branch. `moving`: what moves in the same step; `force`: a branch goes although no other one
 /// has its commits.
-fn ref_move(opened: &Opened, wanted: &Move, moved: &[CommitId], force: bool) -> Result<RefMove> {
+fn ref_move(opened: &Opened, wanted: &Move, moving: &Moving, force: bool) -> Result<RefMove> {
     let at = |text: &str| -> Result<CommitId> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
     let expected = match &wanted.expected {
         parse::Expected::Anything => Expected::Any,
@@ -278,7 +298,7 @@ fn ref_move(opened: &Opened, wanted: &Move, moved: &[CommitId], force: bool) -> 
         parse::Expected::Revision(text) => Expected::Is(RefTarget::Object(at(text)?.into())),
     };
     let Some(to) = &wanted.to else {
-        let (branch, now) = branches::removable(opened, short_branch(&wanted.name), force, moved)?;
+        let (branch, now) = branches::removable(opened, short_branch(&wanted.name), force, moving)?;
         let name = branch.ref_name().to_owned();
         // What was looked at is what goes.
         let expected = if expected == Expected::Any { Expected::Is(now) } else { expected };
@@ -292,7 +312,7 @@ fn ref_move(opened: &Opened, wanted: &Move, moved: &[CommitId], force: bool) -> 
         (Expected::Any, Some(RefTarget::Object(now))) => {
             if !force {
                 let way = "move it with --force, or say where it is with `branch NAME REV OLD`";
-                branches::check_merged(opened, &branch, now.into(), &[moved, &[to]].concat(), way)?;
+                branches::check_merged(opened, &branch, now.into(), moving, way)?;
             }
             // What was looked at is what moves.
             Expected::Is(RefTarget::Object(now))

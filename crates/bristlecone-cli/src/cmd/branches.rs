@@ -14,6 +14,9 @@ use crate::{
 };
 use bristlecone_any::{Branch, Head, check_new_branch, short_branch};
 
+/// How many symbolic refs are followed in a row.
+const SYMBOLIC_MAX: usize = 8;
+
 /// List branches, make one or remove one
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -103,7 +106,7 @@ pub(super) fn begin(opened: &Opened, name: &str, at: CommitId) -> Result<()> {
 fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     let name = short_branch(name);
     let opened = context.globals.open(Access::Write)?;
-    let (branch, now) = removable(&opened, name, force, &[])?;
+    let (branch, now) = removable(&opened, name, force, &Moving::default())?;
     let at = branch.head()?;
     let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
     if !is_won(opened.repo.move_refs(&[gone], Durability::Synced))? {
@@ -114,39 +117,45 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     tell(name, at.as_ref(), &opened, context)
 }
 
+/// Refs that move or go in one step, and where those that move lead then.
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    pub(super) refs: Vec<String>,
+    pub(super) to: Vec<CommitId>,
+}
+
 /// Returns a branch that may be removed, and what it names: it is not checked out, and unless with `force` other branches have
-/// its commits. `moved`: where branches are moved in the same step.
-pub(super) fn removable(opened: &Opened, name: &str, force: bool, moved: &[CommitId]) -> Result<(Branch, RefTarget)> {
-    if opened.repo.checked_out()? == Head::Branch(name.to_owned()) {
+/// its commits. `moving`: what moves in the same step.
+pub(super) fn removable(opened: &Opened, name: &str, force: bool, moving: &Moving) -> Result<(Branch, RefTarget)> {
+    let branch = opened.repo.branch(name)?;
+    if is_head_on(opened, &|one| one == branch.ref_name())? {
         let way = "check another one out first with `cone checkout`";
         return Err(Failure::usage(format!("the branch \"{}\" is checked out; {way}", show(name))));
     }
-    let branch = opened.repo.branch(name)?;
     let Some(now) = opened.backend().get_ref(branch.ref_name())? else { return Err(no_branch(name)) };
     opened.check_not_checked_out(branch.ref_name())?;
     // A symbolic ref goes alone: the branch that it leads to stays.
     if let (RefTarget::Object(at), false) = (&now, force) {
         let way = "move another branch there first, or remove it with --force";
-        check_merged(opened, &branch, (*at).into(), moved, way)?;
+        check_merged(opened, &branch, (*at).into(), moving, way)?;
     }
     Ok((branch, now))
 }
 
-/// Refuses to let go of commits that only a branch has, no other branch and not what is checked out; `way` says what helps.
-pub(super) fn check_merged(
-    opened: &Opened,
-    branch: &Branch,
-    at: CommitId,
-    moved: &[CommitId],
-    way: &str,
-) -> Result<()> {
-    let mut others = moved.to_vec();
-    if opened.repo.checked_out()? != Head::Branch(branch.name().to_owned()) {
+/// Refuses to let go of commits that only a branch has, no other branch and not what is checked out; `way` says what helps. A
+/// name that leads to the branch is no other branch, and what moves in the same step counts as where it leads then.
+pub(super) fn check_merged(opened: &Opened, branch: &Branch, at: CommitId, moving: &Moving, way: &str) -> Result<()> {
+    let own = branch.moving_ref()?;
+    let goes = |name: &str| name == own || moving.refs.iter().any(|one| one == name);
+    let mut others = moving.to.clone();
+    if !is_head_on(opened, &goes)? {
         others.extend(opened.repo.checked_out_commit()?);
     }
     for prefix in ["refs/heads/", "refs/remotes/"] {
-        for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
-            others.extend(opened.repo.resolve(&name)?.map(|at| opened.repo.commit_id(at)));
+        for name in opened.backend().list_refs(prefix)?.into_keys() {
+            if !leads_to(opened, &name, &goes)? {
+                others.extend(opened.repo.resolve(&name)?.map(|at| opened.repo.commit_id(at)));
+            }
         }
     }
     let lone = LogOptions::default().exclude(others).limit(1);
@@ -157,6 +166,29 @@ pub(super) fn check_merged(
             show(branch.name())
         ))),
     }
+}
+
+/// Whether a branch is checked out whose ref is one of those wanted, or leads to one.
+fn is_head_on(opened: &Opened, wanted: &dyn Fn(&str) -> bool) -> Result<bool> {
+    match opened.repo.checked_out()? {
+        Head::Branch(name) => leads_to(opened, &format!("refs/heads/{name}"), wanted),
+        Head::Detached(_) => Ok(false),
+    }
+}
+
+/// Whether a ref is one of those wanted, or leads to one through symbolic refs.
+fn leads_to(opened: &Opened, name: &str, wanted: &dyn Fn(&str) -> bool) -> Result<bool> {
+    let mut name = name.to_owned();
+    for _ in 0..SYMBOLIC_MAX {
+        if wanted(&name) {
+            return Ok(true);
+        }
+        match opened.backend().get_ref(&name)? {
+            Some(RefTarget::Symbolic(next)) => name = next,
+            _ => return Ok(false),
+        }
+    }
+    Ok(false)
 }
 
 /// Names a branch and its commit in JSON.

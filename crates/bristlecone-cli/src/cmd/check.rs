@@ -25,7 +25,8 @@ Damage is named with file, offset, object and the refs that lead to it; exit cod
 In a Git repository every object is checked against its id, and all that refs and checked-out commits lead to
 must be there; what nothing leads to need not be complete. Index and reflogs are not looked at: `git fsck` does.")]
 pub(super) struct CheckArgs {
-    /// How many threads check a store of the disk engine or a Git repository at most [default: as many as there are processors]
+    /// How many threads check a store of the disk engine or a Git repository at most: up to 256 [default: as many as there are
+    /// processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }

@@ -42,6 +42,12 @@ pub(super) struct CheckoutArgs {
 }
 
 pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
+    // With -c and no START it is where the new branch begins.
+    if context.globals.branch()?.is_some() && (!args.create || args.start.is_some()) {
+        return Err(Failure::usage(
+            "-b names no branch to check out; make a branch with -c NAME [START], or leave -b out",
+        ));
+    }
     let opened = context.globals.open(Access::Write)?;
     let Some(name) = args.name else { return follow_git(&opened, context) };
     let branch = match name.to_str().map(short_branch) {
@@ -81,7 +87,7 @@ fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
     let own = RefMove { name: "HEAD".to_owned(), expected: Expected::Any, to: None };
     opened.repo.move_refs(&[own], Durability::Synced)?;
     let head = opened.repo.checked_out()?;
-    let at = opened.commit_to_read(None)?;
+    let at = opened.repo.checked_out_commit()?;
     let (name, line) = match &head {
         Head::Branch(name) => (Some(name.as_str()), format!("on the branch {}, as Git is", show(name))),
         Head::Detached(at) => (None, format!("at commit {}, on no branch, as Git is", short(at))),

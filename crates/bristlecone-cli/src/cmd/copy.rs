@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::{Access, refuse_within_store},
+    open::{Access, refuse_within_store, tell_of_losses},
     output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
@@ -35,7 +35,7 @@ Examples:
   cone copy data backup -b main            one branch alone
   cone copy data backup --dry-run          only tell what would be done
 
-FROM and TO are folders, urls such as git+file:///srv/data.git or lsm:///srv/data, or `memory:`. What is there is not copied
+FROM and TO are folders, urls such as git+file:///srv/data.git or lsm+file:///srv/data, or `memory:`. What is there is not copied
 again, and a copy that was stopped goes on where it was: run it again. Between stores of the same format and options all ids are the same. Else
 each commit is converted, and the command says what the other format cannot keep, with the first example of each.
 
@@ -77,6 +77,7 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
     let from_place = place(&args.from)?;
     let to_place = in_backend(place(&args.to)?, args.backend)?;
     let from = globals.options(Access::Read)?.open(from_place)?;
+    tell_of_losses(&from);
     let mut refs = args.refs.clone();
     refs.extend(globals.branch()?.map(|name| format!("refs/heads/{name}")));
     let options = CopyOptions::default().refs(refs).force(args.force).strict(args.strict).dry_run(args.dry_run);
@@ -84,6 +85,7 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
     let is_there = to_place.find().is_ok();
     let access = if args.dry_run && is_there { Access::Read } else { Access::Write };
     let (to, made) = if args.dry_run && !is_there {
+        copy::check_free(&to_place)?;
         // What would be made is looked at in memory.
         copy::open_or_make(
             &Place::Memory,
@@ -95,6 +97,7 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
         ending::makes(made_at(&to_place, globals.wait_ms()?)?);
         copy::open_or_make(&to_place, &from, format, &globals.options(access)?)?
     };
+    tell_of_losses(&to);
     if access == Access::Write {
         ending::writes_to(&to);
         ending::fills();
@@ -137,6 +140,10 @@ fn in_backend(place: Place, backend: Option<BackendArg>) -> Result<Place> {
     // One that is there says what it is if it is another.
     let top = Place::Folder(dir.clone());
     let inner = if dir.join(STORE_DIR).is_dir() || top.find().is_err() { store_dir(&dir) } else { dir };
+    // One that is there is looked at once nobody else makes a store in it.
+    if !inner.exists() {
+        copy::check_free(&top)?;
+    }
     Ok(backend.place(inner).0)
 }
 

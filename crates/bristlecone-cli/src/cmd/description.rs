@@ -11,7 +11,7 @@ const WITHOUT_STORE: [&str; 4] = ["bench", "completions", "man", "trace"];
 /// Verbs that are given their stores as arguments.
 const WITHOUT_REPO: [&str; 1] = ["copy"];
 /// Verbs that have no part in a branch, beside those.
-const WITHOUT_BRANCH: [&str; 4] = ["check", "gc", "repair", "upgrade"];
+const WITHOUT_BRANCH: [&str; 5] = ["check", "gc", "info", "repair", "upgrade"];
 /// Verbs that only read, or write where there is no lock to wait for.
 const WITHOUT_LOCK: [&str; 12] =
     ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "stat", "status", "tree"];

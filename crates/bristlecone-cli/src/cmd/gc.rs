@@ -135,10 +135,10 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     opened.close()?;
     let out = &mut context.out;
     if upgraded {
-        out.line(upgrade::DONE)?;
+        out.made(upgrade::DONE)?;
     }
     match (repacked, swept.objects) {
-        (true, _) => out.line("the packs were put together; `git gc` removes what nothing leads to")?,
+        (true, _) => out.made("the packs were put together; `git gc` removes what nothing leads to")?,
         (false, 0) => out.line("there was nothing to remove")?,
         (false, objects) => {
             let cut = match swept.commits {
@@ -146,7 +146,7 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
                 commits => format!("; retention has cut {}", text::count(commits, "commit", "commits")),
             };
             let objects = text::count(objects, "object", "objects");
-            out.line(format_args!("removed {objects}, {}{cut}", text::bytes(swept.bytes)))?;
+            out.made(format!("removed {objects}, {}{cut}", text::bytes(swept.bytes)))?;
         }
     }
     out.document(fields! {

@@ -107,7 +107,9 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
             let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);
-            return import_git::run(Wanted { from, refs: args.refs, skip_missing, force, check_room }, context);
+            let mut refs = args.refs;
+            refs.extend(context.globals.branch()?.map(|name| format!("refs/heads/{name}")));
+            return import_git::run(Wanted { from, refs, skip_missing, force, check_room }, context);
         }
         (None, Some(dir)) => dir,
         (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),

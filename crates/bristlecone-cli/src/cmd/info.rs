@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{Context, retention::short as short_pattern};
 use crate::{
-    failure::Result,
+    failure::{Failure, Result},
     open::{Access, short},
     output::{fields, put_text},
     text::{bytes, count, show, span},
@@ -32,6 +32,12 @@ pub(super) struct InfoArgs {
 }
 
 pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
+    if context.globals.branch()?.is_some() {
+        let way = "leave -b out, and see branches with `cone branches`";
+        return Err(Failure::usage(format!(
+            "`cone info` is about the whole store and what is checked out in it; {way}"
+        )));
+    }
     let mut opened = context.globals.open(Access::Read)?;
     let counts = args.stats.then(|| sample::count(&mut opened));
     let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
@@ -44,7 +50,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         _ => (0, None),
     };
     let (head, commit) = match opened.repo.checked_out()? {
-        Head::Branch(name) => (Some(name), opened.commit_to_read(None)?),
+        Head::Branch(name) => (Some(name), opened.repo.checked_out_commit()?),
         Head::Detached(at) => (None, Some(at)),
     };
     let branches = opened.repo.branches()?.len();

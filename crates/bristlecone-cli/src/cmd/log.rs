@@ -113,7 +113,7 @@ pub(super) fn run(mut args: LogArgs, context: &mut Context) -> Result<()> {
     }
     context.out.end(&fields! {})?;
     match &selection.paths[..] {
-        [path] if found == 0 && left > 0 && !selection.named && filter.is_open() && !args.dated() => {
+        [path] if found == 0 && left > 0 && selection.exclude.is_empty() && filter.is_open() && !args.dated() => {
             Err(Failure::negative(format!("no commit changed what is at {path}")))
         }
         _ => Ok(()),
@@ -157,11 +157,11 @@ impl LogArgs {
 
     /// Returns where the log begins, what it leaves out, and the paths.
     fn select(&self, opened: &Opened) -> Result<Selection> {
-        let words: Vec<OsString> = self.at.iter().chain(&self.words).cloned().collect();
         // The line is asked itself: `main --` has no paths, and says that `main` is none.
         let dashes = !self.paths.is_empty() || std::env::args_os().any(|word| word == "--");
         let here = if dashes { None } else { opened.commit_to_read(None)? };
-        let mut selection = revision::select(&opened.repo, &words, dashes.then_some(&self.paths[..]), here)?;
+        let rest = dashes.then_some(&self.paths[..]);
+        let mut selection = revision::select(&opened.repo, self.at.as_slice(), &self.words, rest, here)?;
         if self.all {
             selection.heads.extend(revision::every_head(&opened.repo)?);
         } else if !selection.named {

@@ -27,14 +27,14 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     let repaired = context.globals.options(Access::Write)?.repair(found, args.accept_end)?;
     let out = &mut context.out;
     if repaired.header_restored {
-        out.line("the header was restored from its copy")?;
+        out.made("the header was restored from its copy")?;
     }
     if repaired.copy_restored {
-        out.line("the copy of the header was written anew")?;
+        out.made("the copy of the header was written anew")?;
     }
     if let Some(accepted) = &repaired.accepted {
         let lost = &accepted.lost;
-        out.line(format_args!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
+        out.made(format!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
         match &*accepted.kept_in {
             [] => out.line("nothing stood behind the end")?,
             files => {

@@ -128,6 +128,13 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
     let pattern = full(&args.pattern)?;
     let opened = context.globals.open(Access::Write)?;
+    if opened.repo.disk().is_none() {
+        let backend = opened.backend().name();
+        let way = "copy it into one of the disk engine with `cone copy`";
+        return Err(Failure::usage(format!(
+            "a store of the backend {backend} keeps all commits that refs lead to; {way}"
+        )));
+    }
     if args.dry_run {
         return plan(&opened, &pattern, keep, &mut context.out);
     }
@@ -151,12 +158,12 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     opened.repo.close()?;
     let out = &mut context.out;
     if upgraded {
-        out.line(upgrade::DONE)?;
+        out.made(upgrade::DONE)?;
     }
     let cut = text::count(size.dropped, "commit", "commits");
     match size.dropped {
-        0 => out.line(format_args!("{}: {keep}", short(&pattern)))?,
-        _ => out.line(format_args!("{}: {keep}; {cut} will go with the next `cone gc`", short(&pattern)))?,
+        0 => out.made(format!("{}: {keep}", short(&pattern)))?,
+        _ => out.made(format!("{}: {keep}; {cut} will go with the next `cone gc`", short(&pattern)))?,
     }
     out.document(fields! {
         "pattern": pattern,
@@ -171,6 +178,7 @@ fn plan(opened: &Opened, pattern: &str, keep: Keep, out: &mut Output) -> Result<
     let mut retention = opened.repo.retention()?;
     retention.set(pattern, Some(keep));
     let size = opened.repo.cut_size(&retention)?;
+    // Not of a store of version 1, which the rule itself would upgrade.
     let can = opened.backend().capabilities().retention;
     let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
     let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
@@ -213,7 +221,7 @@ fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
         })
     })?;
     opened.repo.close()?;
-    context.out.line(format_args!("{}: {keep} no longer", short(&pattern)))?;
+    context.out.made(format!("{}: {keep} no longer", short(&pattern)))?;
     context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
 }
 
@@ -234,13 +242,13 @@ fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
     opened.repo.close()?;
     let out = &mut context.out;
     if upgraded {
-        out.line(upgrade::DONE)?;
+        out.made(upgrade::DONE)?;
     }
     match limit {
         Some(seconds) => {
-            out.line(format_args!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
+            out.made(format!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
         }
-        None => out.line("snapshots keep what collections empty as long as they are read by")?,
+        None => out.made("snapshots keep what collections empty as long as they are read by")?,
     }
     out.document(fields! { "snapshot_limit": limit, "upgraded": upgraded })
 }

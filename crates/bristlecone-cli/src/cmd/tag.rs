@@ -37,13 +37,13 @@ pub(super) struct TagArgs {
     #[arg(value_name = "REV")]
     more: Vec<OsString>,
     /// List tags, those that match the patterns: * stands for anything, ? for one letter
-    #[arg(short, long, conflicts_with_all = ["delete", "annotate", "message", "force"])]
+    #[arg(short, long, conflicts_with_all = ["delete", "annotate", "message", "author", "date", "force"])]
     list: bool,
     /// Make a tag that is an object of its own, with a message
     #[arg(short, long, conflicts_with = "delete")]
     annotate: bool,
     /// Remove these tags
-    #[arg(short, long, conflicts_with_all = ["message", "force"], requires = "name")]
+    #[arg(short, long, conflicts_with_all = ["message", "author", "date", "force"], requires = "name")]
     delete: bool,
     /// Move the tag if there is one of this name
     #[arg(short, long)]
@@ -122,6 +122,10 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     };
     if args.annotate && !args.why.has_message() {
         return Err(Failure::usage("an annotated tag has a message; give it with -m MSG"));
+    }
+    if args.why.is_given() && !args.why.has_message() {
+        let way = "give it a message with -m MSG, or leave --author and --date out";
+        return Err(Failure::usage(format!("a light tag has no author and no date; {way}")));
     }
     let opened = context.globals.open(Access::Write)?;
     let (kind, target) = match target {

@@ -26,7 +26,11 @@ pub(super) fn run(_: UpgradeArgs, context: &mut Context) -> Result<()> {
     let upgraded = upgrade(&opened)?;
     opened.close()?;
     let out = &mut context.out;
-    out.line(if upgraded { DONE } else { "the store is of the newest version of its engine" })?;
+    if upgraded {
+        out.made(DONE)?;
+    } else {
+        out.line("the store is of the newest version of its engine")?;
+    }
     out.document(fields! { "upgraded": upgraded })
 }
 

@@ -85,12 +85,17 @@ impl Working {
     /// Waits until it has appended some mebibytes to the store, and stops it there: it gets a millisecond at a time, however
     /// busy the machine is.
     fn appends(&mut self, place: &Place) {
-        let before = store_bytes(place);
+        self.appends_to(&|| store_bytes(place));
+    }
+
+    /// As [`Working::appends`], where something else says how many bytes there are.
+    fn appends_to(&mut self, bytes: &dyn Fn() -> u64) {
+        let before = bytes();
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             self.signal(Signal::STOP);
             assert!(self.0.try_wait().unwrap().is_none(), "it ended before anybody meddled");
-            if store_bytes(place) >= before + 4 * MIB as u64 {
+            if bytes() >= before + 4 * MIB as u64 {
                 return;
             }
             assert!(Instant::now() < until, "it appends nothing");
@@ -446,4 +451,42 @@ fn a_value_that_was_large_and_came_to_nothing_is_told() {
     assert!(run.err.contains("this leaves") && run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
     assert!(reclaimable(&place) > 0);
     goes_on(&place);
+}
+
+/// Bytes of the files in a folder and below.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        found => found.map_or(0, |found| found.len()),
+    };
+    entries.map(bytes).sum()
+}
+
+#[needs(git)]
+#[test]
+fn a_subtree_that_is_stopped_while_objects_come_holds_no_lock_and_changes_no_file() {
+    let place = Place::empty();
+    folder(&place.path("lib"), 60);
+    let (app, lib) = (Git::init(place.path("app"), &[]), Git::init(place.path("lib"), &[]));
+    lib.commit_all("files");
+    app.write("start", "1");
+    let head = app.commit_all("one");
+    let words = ["-r", "app", "subtree", "add", "-P", "vendor", "lib", "main", "--worktree"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut adding = Working::begin(&place, words);
+        adding.appends_to(&|| bytes_below(&place.path("app/.git/objects")));
+        assert!(!place.path("app/.git/index.lock").exists());
+        adding.signal(signal);
+        let (_, run) = adding.end();
+        run.failed(code, &["nothing else has changed"]);
+        assert!(!place.path("app/.git/index.lock").exists());
+        assert_eq!(
+            (app.text(&["rev-parse", "main"]), app.text(&["status", "--porcelain"])),
+            (head.clone(), String::new())
+        );
+    }
+    place.ok(words);
+    assert_eq!(app.text(&["status", "--porcelain"]), "");
+    assert_eq!(fs::read(place.path("app/vendor/00/0")).unwrap().len(), MIB);
 }

@@ -1,8 +1,9 @@
 //! `cone batch`: many changes from standard input.
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     process::Stdio,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -18,6 +19,14 @@ use crate::{
 
 fn commits(place: &Place) -> usize {
     place.ok(["log"]).matches("commit ").count()
+}
+
+/// As [`Place::feed`], in a Git repository.
+fn feed_git(place: &GitPlace, arguments: &[&str], input: &str) -> Run {
+    let mut command = place.command(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Run::from(child.wait_with_output().unwrap())
 }
 
 #[test]
@@ -114,14 +123,7 @@ fn branches_go_as_they_are_removed_by_name() {
 fn in_a_git_repository_what_is_checked_out_stays() {
     let place = GitPlace::new();
     place.git(["branch", "side"]);
-    let feed = |arguments: &[&str], input: &str| {
-        let mut shell = place.command(arguments);
-        shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-        shell.stderr(std::process::Stdio::piped());
-        let mut child = shell.spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
-        Run::from(child.wait_with_output().unwrap())
-    };
+    let feed = |arguments: &[&str], input: &str| feed_git(&place, arguments, input);
     feed(&["batch", "-b", "side"], "set a 1\nbranch main side\n").failed(2, &["main checked out in"]);
     assert_eq!(feed(&["batch", "-b", "side"], "set a 1\nbranch more main -\n").code, 0);
     assert_eq!(place.git(["show", "side:a"]), "1");
@@ -248,4 +250,84 @@ fn a_branch_that_moves_lets_go_of_no_commits_unless_told() {
     // A message alone is a commit where that may be empty.
     assert_eq!(place.feed(["batch", "--allow-empty"], b"commit alone\n").code, 0);
     assert!(place.ok(["log", "--oneline", "-1"]).trim_end().ends_with("alone"));
+}
+
+#[needs(git)]
+#[test]
+fn commits_go_with_no_branch_that_only_symbolic_ones_lead_to() {
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    place.ok(["set", "-b", "side", "own", "1"]);
+    place.git(["symbolic-ref", "refs/heads/alias", "refs/heads/side"]);
+    place.fails(2, &["side", "has commits that no other branch has"], ["branches", "-d", "side"]);
+    let refs = place.git(["for-each-ref"]);
+    for (line, name) in [("drop side\n", "side"), ("branch alias main\n", "alias"), ("branch side main\n", "side")] {
+        feed_git(&place, &["batch"], line).failed(2, &[name, "has commits that no other branch has"]);
+        assert_eq!(place.git(["for-each-ref"]), refs, "{line}");
+    }
+    // Who is on the symbolic one is on the other.
+    place.ok(["checkout", "alias"]);
+    place.fails(2, &["\"side\" is checked out"], ["branches", "-d", "side", "--force"]);
+    feed_git(&place, &["batch", "--force"], "drop side\n").failed(2, &["\"side\" is checked out"]);
+    feed_git(&place, &["batch"], "branch side main\n").failed(2, &["has commits that no other branch has"]);
+    place.ok(["checkout", "--git"]);
+    // The symbolic one goes alone, and a branch that is none has the commits.
+    place.ok(["branches", "-d", "alias"]);
+    place.git(["branch", "twin", "side"]);
+    place.git(["symbolic-ref", "refs/heads/alias", "refs/heads/side"]);
+    assert_eq!(feed_git(&place, &["batch"], "branch alias main\n").code, 0);
+    assert_eq!(place.git(["rev-parse", "side"]), place.git(["rev-parse", "main"]));
+    assert_eq!(place.git(["show", "twin:own"]), "1");
+}
+
+#[test]
+fn branches_that_go_in_one_step_do_not_keep_each_others_commits() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2", "-b", "one", "-c"]);
+    place.ok(["branches", "other", "--at", "one"]);
+    let refused = place.feed(["batch"], b"drop one\ndrop other\n");
+    refused.failed(2, &["line 1", "one", "has commits that no other branch has"]);
+    place.feed(["batch"], b"branch one main\ndrop other\n").failed(2, &["line 1", "no other branch has"]);
+    assert_eq!(place.ok(["branches"]).lines().count(), 3);
+    // Each is as good as the other.
+    assert_eq!(place.feed(["batch"], b"drop one\n").code, 0);
+    assert_eq!(place.ok(["get", "a", "-b", "other"]), "2");
+}
+
+#[test]
+fn a_branch_that_a_batch_begins_goes_on() {
+    let place = Place::with_store();
+    place.ok(["set", "old", "x"]);
+    let input = b"set a 1\nset b 2\ncommit\nset c 3\n";
+    for (option, name, wanted) in [("-c", "trial", 4), ("--orphan", "bare", 3)] {
+        let run = place.feed(["batch", "--each", "-b", name, option], input);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(place.ok(["log", "--oneline", "-b", name]).lines().count(), wanted);
+        assert_eq!(place.ok(["get", "b", "-b", name]), "2");
+        place.feed(["batch", "-b", name, option], input).failed(2, &["already"]);
+    }
+    // What only looks, or moves other branches, begins none.
+    let run =
+        place.feed(["batch", "-b", "late", "--orphan"], b"absent old\ncommit\nbranch more main\ncommit\nset a 1\n");
+    assert_eq!((run.code, place.ok(["list", "-b", "late"])), (0, "a\n".to_owned()), "{run:?}");
+}
+
+#[test]
+fn the_line_of_a_commit_comes_as_soon_as_it_is_made() {
+    let place = Place::with_store();
+    let mut command = place.command(["batch"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap())));
+    for number in ["1", "2"] {
+        input.write_all(format!("set a {number}\ncommit\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+        let line = lines.recv_timeout(Duration::from_secs(60)).expect("the line of a commit, while the batch goes on");
+        assert!(line.starts_with("made 1 change on main as commit "), "{line}");
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    reader.join().unwrap().unwrap();
 }

@@ -116,6 +116,11 @@ fn logs_follow_paths() {
     assert_eq!(messages(&["-n", "0"]), [""; 0]);
     place.fails(1, &["no commit changed"], ["log", "--", "nowhere"]);
     place.fails(1, &["no revision and no path"], ["log", "nowhere"]);
+    assert_eq!(messages(&["--at", "main~2", "a"]), ["first"]);
+    // A path is no revision, and one that changed nowhere behind a revision is no answer.
+    place.fails(1, &["there is no \"a\"", "`cone branches`"], ["log", "--at", "a"]);
+    place.fails(1, &["no commit changed what is at nowhere"], ["log", "main~2", "--", "nowhere"]);
+    assert_eq!(messages(&["main~2..main", "--", "nowhere"]), [""; 0]);
     assert!(place.ok(["log", "-n", "1"]).contains("\n    fourth\n"));
 }
 
@@ -199,4 +204,40 @@ fn objects_are_shown_by_their_ids() {
     let entries = place.json(["list"]);
     let oid = entries["entries"][1]["oid"].as_str().unwrap();
     assert_eq!(place.run(["show", oid]).out, large);
+}
+
+#[test]
+fn verbs_of_what_is_checked_out_take_no_branch() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2", "-b", "side", "-c"]);
+    place.fails(2, &["what is checked out", "leave -b out", "`cone branches`"], ["info", "-b", "side"]);
+    for words in [
+        &["checkout", "-b", "new", "side"][..],
+        &["checkout", "main", "-b", "side"],
+        &["checkout", "-c", "new", "main", "-b", "side"],
+        &["checkout", "--git", "-b", "side"],
+    ] {
+        place.fails(2, &["make a branch with -c NAME [START]"], words);
+    }
+    assert_eq!(place.ok(["branches"]).lines().count(), 2);
+    // A new branch begins where the one that is named stands.
+    place.ok(["checkout", "-c", "new", "-b", "side"]);
+    assert_eq!(place.ok(["get", "a"]), "2");
+    assert_eq!(place.json(["info"])["commit"], place.json(["log", "-1"])["commits"][0]["commit"]);
+}
+
+#[test]
+fn a_light_tag_has_no_author_and_no_date() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    for option in [["--author", "Ben <ben@example.org>"], ["--date", "1"]] {
+        place.fails(2, &["a light tag has no author and no date", "-m MSG"], [&["tag", "v1"][..], &option].concat());
+        for verb in [&["tag", "-l"][..], &["tag", "-d", "v1"]] {
+            place.fails(2, &["cannot be used with", option[0]], [verb, &option].concat());
+        }
+    }
+    assert_eq!(place.ok(["tag"]), "");
+    place.ok(["tag", "v1", "-m", "The first", "--author", "Ben <ben@example.org>"]);
+    assert_eq!(place.json(["show", "v1"])["tagger"]["ident"], "Ben <ben@example.org>");
 }

@@ -137,6 +137,9 @@ fn what_cannot_be_copied_is_named() {
     place.fails(3, &["no store in gone"], ["copy", "gone", "new"]);
     place.file("full/notes.txt", "mine");
     place.fails(2, &["full holds something that is no store", "cone init"], ["copy", "a", "full"]);
+    for more in [&["--backend", "lsm"][..], &["--backend", "disk"], &["--dry-run"]] {
+        place.fails(2, &["full holds something that is no store"], [&["copy", "a", "full"], more].concat());
+    }
     assert_eq!(fs::read_dir(place.path("full")).unwrap().count(), 1);
     place.file("file", "mine");
     place.fails(3, &["file"], ["copy", "a", "file"]);
@@ -296,4 +299,15 @@ fn a_copy_that_leaves_entries_out_ends_with_a_negative_answer() {
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.err.contains("entries of such names: 1 left out, first .git in"), "{}", run.err);
     assert_eq!(place.ok(["-r", "other", "list"]), "ok\n");
+}
+
+#[test]
+fn urls_in_the_help_are_taken() {
+    let help = Place::empty().ok(["copy", "--help"]);
+    let urls = help.split_whitespace().filter(|word| word.contains("://")).map(|word| word.trim_end_matches(','));
+    let urls: Vec<&str> = urls.collect();
+    assert!(urls.len() > 2, "{help}");
+    for url in urls {
+        bristlecone_any::Place::parse(url).unwrap();
+    }
 }

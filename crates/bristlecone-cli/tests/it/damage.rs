@@ -153,6 +153,13 @@ fn the_end_of_a_log_that_is_lost_is_told_and_given_up_by_a_decision_alone() {
     let run = place.run(["list"]);
     assert!(run.code == 0 && run.err.contains("warning: ") && run.err.contains("00000001.seg"), "{run:?}");
     assert_eq!(place.run(["check"]).code, 1);
+    // So do a copy of it, and one that would go there.
+    place.ok(["init", "other"]);
+    place.ok(["-r", "other", "set", "a", "1"]);
+    for words in [&["copy", ".", "copy"][..], &["copy", "other", ".", "--dry-run"]] {
+        let run = place.run(words);
+        assert!(run.err.contains("warning: ") && run.err.contains("00000001.seg"), "{run:?}");
+    }
     place.fails(3, &["cone repair --accept-end"], ["repair"]);
     assert_eq!(fs::read(&segment).unwrap(), bytes, "nothing is changed before the decision");
     let output = place.ok(["repair", "--accept-end"]);

@@ -120,6 +120,7 @@ fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
         ("cone-export", &all[..2]),
         ("cone-replay-tezos", &all[..2]),
         ("cone-check", &all[..1]),
+        ("cone-info", &all[..1]),
         ("cone-repair", &["--repo", "--wait"]),
         ("cone-gc", &["--repo", "--wait"]),
         ("cone-upgrade", &["--repo", "--wait"]),

@@ -230,6 +230,9 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
         let chosen = place.json(["-r", format, "import", "--git", "from", "--ref", "side", "--ref", "refs/tags/*"]);
         assert_eq!(names(&chosen), ["refs/heads/side", "refs/tags/v1"]);
         assert_eq!(chosen["head"], Value::Null, "the repository's branch did not come");
+        let one = place.json(["-r", format, "import", "--git", "from", "-b", "side"]);
+        assert_eq!(names(&one), ["refs/heads/side"]);
+        place.fails(1, &["refs/heads/gone"], ["-r", format, "import", "--git", "from", "-b", "gone"]);
         place.fails(1, &["nothing", "for-each-ref"], ["-r", format, "import", "--git", "from", "--ref", "nothing"]);
         let all = import(&place, format, from.dir());
         assert_eq!(

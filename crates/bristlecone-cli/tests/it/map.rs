@@ -498,3 +498,35 @@ fn a_map_whose_keys_are_no_steps_is_drawn() {
     assert_eq!(differences(&["diff", "HEAD~4"]), "M c\nA d\n");
     assert!(place.run(["show", "HEAD~2"]).err.contains("1 key of a map that is no step of a path differs"));
 }
+
+#[test]
+fn options_of_the_other_kind_are_refused() {
+    for (kind, place) in kinds() {
+        place.ok(map("set a 1"));
+        let refused: &[&str] = match kind {
+            "okra" => &[
+                "set a 2 -m why",
+                "set a 2 -b main",
+                "set a 2 -c",
+                "set a 2 --orphan",
+                "set a 2 --author A<a@b>",
+                "set a 2 --date 1",
+                "set a 2 --allow-empty",
+                "del a -m why",
+                "list -b main",
+                "get a --at HEAD",
+                "stat --path p",
+            ],
+            _ => &["set a 2 --map-bytes 65536", "del a --map-bytes 65536"],
+        };
+        for words in refused {
+            place.fails(2, &["leave", "out"], map(words));
+        }
+        assert_eq!(place.ok(map("get a")), "1\n");
+    }
+    let place = Place::empty();
+    for option in [&["--here"][..], &["-b", "x"]] {
+        place.fails(2, &["--kind native"], [&["map", "init", "m", "--kind", "okra"][..], option].concat());
+    }
+    assert!(!place.path("m").exists());
+}

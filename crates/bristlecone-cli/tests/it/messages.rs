@@ -86,6 +86,7 @@ checkout -c side
 checkout -c HEAD
 checkout -c new nowhere
 checkout --git
+checkout -b new main
 batch --nope
 import
 import nowhere
@@ -133,6 +134,7 @@ map init
 map init other --index
 map init . --kind okra
 map init other --kind okra -r other
+info -b main
 info -r nowhere
 check -r nowhere
 gc -r nowhere

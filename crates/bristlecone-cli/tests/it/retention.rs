@@ -104,8 +104,14 @@ fn rules_that_are_none_and_those_that_cut_all_are_refused() {
     assert!(place.ok(["retention", "unset", "main"]).contains("no longer"));
     assert_eq!(place.json(["retention", "list"])["rules"].as_array().unwrap().len(), 1);
     assert_eq!(place.json(["gc"])["commits"], 0);
-    place.ok(["init", "--backend", "fs", "fs"]);
-    place.fails(2, &["keeps all commits"], ["-r", "fs", "retention", "set", "main", "last", "3"]);
+    for backend in ["fs", "lmdb", "lsm"] {
+        place.ok(["init", "--backend", backend, backend]);
+        place.ok(["-r", backend, "set", "a", "1"]);
+        for option in [&[][..], &["--dry-run"]] {
+            let words = [&["-r", backend, "retention", "set", "main", "last", "3"][..], option].concat();
+            place.fails(2, &["keeps all commits", "disk engine"], words);
+        }
+    }
 }
 
 /// Exports to `repository`, which `git fsck` is content with, and returns the messages that Git has.

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Stdio};
 
+use bristlecone::{Native, Repo, disk::DiskOptions};
 use bristlecone_needs::needs;
 
 use crate::harness::{Place, Run};
@@ -113,6 +114,38 @@ fn a_commit_that_could_not_be_told_is_made() {
     assert_eq!(Run::of(shell).code, 0);
     let shell = place.shell("\"$0\" \"$@\" 2> /dev/full", &["get", "nothing"]);
     assert_eq!(Run::of(shell).code, 1);
+}
+
+#[needs(linux)]
+#[test]
+fn what_else_could_not_be_told_is_done() {
+    let untold = |place: &Place, line: &str, says: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let run = Run::of(place.shell("\"$0\" \"$@\" > /dev/full", &words));
+        run.failed(3, &[says, "no space", "it need not be run again"]);
+    };
+    let place = Place::empty();
+    drop(Repo::create(place.path(".bristlecone"), Native::new(), DiskOptions::default().version(1)).unwrap());
+    untold(&place, "upgrade", "version 2 of the disk engine");
+    for number in 1..=6 {
+        place.ok(["set", "a", &number.to_string()]);
+    }
+    untold(&place, "retention set main last 4", "2 commits will go with the next");
+    untold(&place, "-o json retention set main last 3", "3 commits will go with the next");
+    untold(&place, "gc", "retention has cut 3 commits");
+    assert_eq!(place.json(["gc"])["commits"], 0);
+    untold(&place, "retention unset main", "last 3 no longer");
+    assert!(place.ok(["retention", "list"]).contains("no rules"));
+    untold(&place, "retention snapshots 1h", "for 1 h at most");
+    untold(&place, "-o json retention snapshots none", "as long as they are read by");
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    fs::remove_file(place.path(".bristlecone/store")).unwrap();
+    untold(&place, "repair", "the header was restored");
+    place.ok(["init", "other"]);
+    place.ok(["-r", "other", "set", "b", "1"]);
+    untold(&place, "subtree add -P lib other main", "at lib on main as commit");
+    assert_eq!(place.ok(["get", "lib/b"]), "1");
 }
 
 #[test]

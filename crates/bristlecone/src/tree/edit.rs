@@ -178,7 +178,7 @@ impl<F: Format> Tree<F> {
             return Ok(None);
         }
         let (root, shown) = tree.unwritten()?;
-        match Repo::of(self.store.shared.clone()).copy_shown(&shown, &[root]) {
+        match Repo::of(self.store.shared.clone()).copy_shown(&shown, &[root], &mut |_| ()) {
             Ok(_) => {}
             Err(Error::ReadOnly) => return Ok(None),
             Err(error) => return Err(error),

@@ -105,6 +105,17 @@ fn histories_of_tezos_go_over_and_back() -> Outcome {
 }
 
 #[test]
+fn who_watches_a_copy_hears_of_each_object() -> Outcome {
+    let (from, to) = (Repo::memory(), Repo::memory());
+    let head = *history(&from)?.last().ok_or("a head")?;
+    let mut heard = Vec::new();
+    let copied = to.copy_objects_watched(&from, &[head], &mut |so_far| heard.push(*so_far))?;
+    assert_eq!((heard.len() as u64, heard.last()), (copied.objects, Some(&copied)));
+    assert!(heard.iter().zip(1..).all(|(so_far, count)| so_far.objects == count));
+    Ok(())
+}
+
+#[test]
 fn what_is_there_is_not_read_again() -> Outcome {
     let backend = Counted::new(Arc::new(MemoryBackend::new()));
     let counts = backend.counts();

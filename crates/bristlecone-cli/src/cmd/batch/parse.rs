@@ -136,11 +136,17 @@ fn json(line: &[u8]) -> Result<Line> {
     let path = || argument::value_path(OsStr::new(&named));
     let done = match verb {
         "set" => match value_field(&mut fields)? {
-            Some(value) => Line::Edit(Edit::Set(path()?, value)),
-            None => return Err(Failure::usage("`set` lacks a value; give it as \"value\" or \"value_hex\"")),
+            Some(Some(value)) => Line::Edit(Edit::Set(path()?, value)),
+            _ => return Err(Failure::usage("`set` lacks a value; give it as \"value\" or \"value_hex\"")),
         },
         "del" => Line::Edit(Edit::Remove(argument::entry_path(OsStr::new(&named))?)),
-        "test" => Line::Edit(Edit::Test(path()?, value_field(&mut fields)?)),
+        "test" => match value_field(&mut fields)? {
+            Some(value) => Line::Edit(Edit::Test(path()?, value)),
+            None => {
+                let way = "give it as \"value\" or \"value_hex\", or null where nothing must be there";
+                return Err(Failure::usage(format!("`test` lacks a value; {way}")));
+            }
+        },
         "branch" => {
             let to = optional(&mut fields, "to")?;
             let Some(to) = to else {
@@ -180,13 +186,13 @@ fn optional(fields: &mut Map<String, Value>, key: &str) -> Result<Option<Option<
     }
 }
 
-/// Returns the value in an object: as text or in hexadecimal, `None` for `null`.
-fn value_field(fields: &mut Map<String, Value>) -> Result<Option<Vec<u8>>> {
+/// Returns the value in an object: as text or in hexadecimal, `Some(None)` for `null`, `None` where it is left out.
+fn value_field(fields: &mut Map<String, Value>) -> Result<Option<Option<Vec<u8>>>> {
     let (text, hex) = (optional(fields, "value")?, optional(fields, "value_hex")?);
     match (text, hex) {
-        (Some(text), None) => Ok(text.map(String::into_bytes)),
-        (None, Some(Some(hex))) => bytes(&hex).map(Some),
-        (None, Some(None)) | (None, None) => Ok(None),
+        (Some(text), None) => Ok(Some(text.map(String::into_bytes))),
+        (None, Some(hex)) => hex.map(|hex| bytes(&hex)).transpose().map(Some),
+        (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(Failure::usage("the value is given twice; give \"value\" or \"value_hex\"")),
     }
 }
@@ -251,6 +257,7 @@ mod tests {
             "{}",
             r#"{"set":"a"}"#,
             r#"{"set":1,"value":"x"}"#,
+            r#"{"test":"a"}"#,
             r#"{"set":"a","value":"x","value_hex":"00"}"#,
             r#"{"set":"a","value_hex":"0"}"#,
             r#"{"set":"a","value_hex":"0g"}"#,

@@ -59,6 +59,9 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         }
         return init::run(init::InitArgs::native(args.dir, args.here), context);
     }
+    if args.here || context.globals.branch()?.is_some() {
+        return Err(Failure::usage("--here and -b are of native maps; give --kind native, or leave them out"));
+    }
     let dir = match (args.dir, context.globals.repo()) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("the folder is named twice; name it as DIR or with --repo"));

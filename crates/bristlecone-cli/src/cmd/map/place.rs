@@ -69,23 +69,32 @@ pub(super) struct NativeMap {
 pub(super) fn open_to_read(globals: &Globals, args: &ReadArgs) -> Result<AnyMap> {
     match okra_dir(globals) {
         Some(dir) => {
-            let given = args.at.is_some().then_some("--at").or((!args.path.path.is_empty()).then_some("--path"));
-            refuse_for_okra(&dir, given)?;
+            let at = args.at.is_some().then_some("--at");
+            refuse_for_okra(&dir, at.or(of_store(globals, &args.path)?))?;
             open_okra(&dir, Access::Read, None).map(|map| AnyMap::Okra(Box::new(map)))
         }
         None => NativeMap::open(globals, &args.path, Access::Read).map(|map| AnyMap::Native(Box::new(map))),
     }
 }
 
-/// Opens the map to change it.
+/// Opens the map to change it; what was given for a map of the other kind alone is refused.
 pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMap> {
     match okra_dir(globals) {
         Some(dir) => {
-            refuse_for_okra(&dir, (!args.path.path.is_empty()).then_some("--path"))?;
+            refuse_for_okra(&dir, of_store(globals, &args.path)?.or_else(|| args.commit.given()))?;
             open_okra(&dir, Access::Write, args.map_bytes).map(|map| AnyMap::Okra(Box::new(map)))
+        }
+        None if args.map_bytes.is_some() => {
+            Err(Failure::usage("--map-bytes is for Okra maps, and this is a map in a store; leave it out"))
         }
         None => NativeMap::open(globals, &args.path, Access::Write).map(|map| AnyMap::Native(Box::new(map))),
     }
+}
+
+/// Returns the first option that was given of those that say which map of a store is meant.
+fn of_store(globals: &Globals, args: &PathArgs) -> Result<Option<&'static str>> {
+    let path = (!args.path.is_empty()).then_some("--path");
+    Ok(path.or(globals.branch()?.is_some().then_some("-b")))
 }
 
 /// Returns the folder of the Okra map that is meant; `None` where it is a store.

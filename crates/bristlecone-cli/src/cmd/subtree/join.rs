@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
+    ending,
     failure::{Failure, Result},
-    follow::WorktreeGuard,
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
+    progress::{Done, Progress},
     text::{self, show},
     who::{DurabilityArg, WhyArgs},
 };
@@ -64,7 +65,6 @@ struct Join {
     prefix: Path,
     subtree: Subtree,
     branch: Branch,
-    guard: WorktreeGuard,
     other: Opened,
     ours: CommitId,
     theirs: CommitId,
@@ -113,7 +113,11 @@ impl Join {
         let prefix = args.prefix.path()?;
         let opened = context.globals.open(Access::Write)?;
         let branch = opened.branch_to_change()?;
-        let guard = opened.guard_worktree(&branch.moving_ref()?)?;
+        // What stands against the commit is better said before the work than after. While objects are copied, nothing is locked.
+        drop(opened.guard_worktree(&branch.moving_ref()?)?);
+        if ending::asked().is_some() {
+            return Err(Failure::interrupted_in_time());
+        }
         let Some(ours) = branch.head()? else {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
@@ -125,12 +129,16 @@ impl Join {
         let theirs = revision::commit(&other.repo, &args.rev)?;
         let info = args.why.info(&opened, "", args.durability)?;
         let subtree = opened.repo.subtree(&prefix)?;
-        Ok(Self { prefix, subtree, branch, guard, other, ours, theirs, info, squash: args.squash, opened })
+        Ok(Self { prefix, subtree, branch, other, ours, theirs, info, squash: args.squash, opened })
     }
 
     /// Copies the objects of what is to be joined.
     fn bring(&mut self) -> Result<()> {
-        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs])?;
+        let (done, mut progress) = (Done::default(), Progress::new("copied", None));
+        self.opened.repo.copy_objects_watched(&self.other.repo, &[self.theirs], &mut |copied| {
+            done.set(copied.objects, copied.bytes);
+            progress.tick(&done);
+        })?;
         // The place was one in the other repository.
         self.theirs = self.theirs.oid().into();
         Ok(())
@@ -150,17 +158,18 @@ impl Join {
     }
 
     /// Commits what was joined, and lets files follow where they are to.
-    fn commit(mut self, mut joined: Joined<AnyFormat>, did: &str, context: &mut Context) -> Result<()> {
+    fn commit(self, mut joined: Joined<AnyFormat>, did: &str, context: &mut Context) -> Result<()> {
+        let mut guard = self.opened.guard_worktree(&self.branch.moving_ref()?)?;
         let before = self.opened.repo.checkout(self.ours)?;
-        self.guard.check(&self.opened, before, joined.tree.clone())?;
+        guard.check(&self.opened, before, joined.tree.clone())?;
         let mut info = self.info.clone();
         info.message = std::mem::take(&mut joined.message);
         let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
         let all = self.fields(Some(at));
-        self.guard.follow(&at, info.durability)?;
+        guard.follow(&at, info.durability)?;
         self.opened.repo.close()?;
         let (branch, theirs) = (show(self.branch.name()), short(&self.theirs));
-        context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
+        context.out.made(format!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
         context.out.document(all)
     }
 
