@@ -30,6 +30,8 @@ mod genesis;
 mod hash;
 pub mod immutable;
 mod index;
+#[cfg(test)]
+mod made_up;
 mod place;
 mod point;
 pub mod replay;
