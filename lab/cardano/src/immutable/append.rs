@@ -204,7 +204,7 @@ impl Appender {
         let Some(open) = &self.open else { return Ok(BlockPlace { chunk: 0, offset: 0, bytes: 0 }) };
         let (number, offset, entries, slots) = (open.number, open.chunk_bytes, open.entries, open.slots);
         self.put(Part::Chunk, block.bytes(), offset)?;
-        self.put(Part::Secondary, &entry_of(block, offset).write(), entries * ENTRY_BYTES as u64)?;
+        self.put(Part::Secondary, &Entry::of(block, offset).write(), entries * ENTRY_BYTES as u64)?;
         // The offsets of empty slots up to this one, and the one behind it.
         let (before, behind) = (entries * ENTRY_BYTES as u64, (entries + 1) * ENTRY_BYTES as u64);
         let mut offsets = Vec::new();
@@ -301,17 +301,5 @@ impl Appender {
         let files = [create(Part::Chunk)?, create(Part::Primary)?, create(Part::Secondary)?];
         self.open = Some(Growing { number, files, chunk_bytes: 0, entries: 0, slots: 0, unsynced: true });
         self.put(Part::Primary, &[PRIMARY_VERSION, 0, 0, 0, 0], 0)
-    }
-}
-
-fn entry_of(block: &Block<'_>, offset: u64) -> Entry {
-    let header = block.header_range();
-    Entry {
-        offset,
-        header_offset: header.start as u16,
-        header_bytes: header.len() as u16,
-        crc: crc32fast::hash(block.bytes()),
-        hash: block.hash(),
-        slot: block.boundary_epoch().unwrap_or_else(|| block.slot()),
     }
 }

@@ -39,7 +39,7 @@ impl Chunk {
         let blocks = if files.single {
             Blocks::Single
         } else if newest {
-            Blocks::Newest(Newest { at: 0, tail, ended: false })
+            Blocks::Newest(Newest { at: 0, tail, entries: written(&files), agreed: 0, ended: false })
         } else {
             let mut places = Vec::new();
             let fault = list(&files, check, &mut places).err();
@@ -158,6 +158,10 @@ struct Newest {
     /// Where the next block begins.
     at: usize,
     tail: TornTail,
+    /// How many entries of the secondary index were written, the last one perhaps in part.
+    entries: usize,
+    /// How many of them agreed with their blocks.
+    agreed: usize,
     /// What follows the last whole block was told.
     ended: bool,
 }
@@ -174,16 +178,16 @@ impl Newest {
             return Ok(None);
         }
         let at = self.at;
-        let secondary = files.secondary.as_deref().unwrap_or(&[]);
         if at < files.chunk.len() {
-            match look(&files.chunk, at, entry(secondary, index).as_ref()) {
-                Ok(block) => {
+            match look(&files.chunk, at, self.entry(files, index), index + 1 == self.entries) {
+                Ok((block, has_entry)) => {
                     self.at += block.bytes().len();
+                    self.agreed += usize::from(has_entry);
                     return Ok(Some((block, at)));
                 }
                 Err(wrong) => *cut = Some(self.ends_with(files, index, wrong)?),
             }
-        } else if let Some(reason) = indexes_differ(files, index) {
+        } else if let Some(reason) = self.indexes_differ(files, index) {
             if self.tail == TornTail::Refuse {
                 self.ended = true;
                 return Err(files.damaged(at as u64, None, reason));
@@ -196,33 +200,56 @@ impl Newest {
 
     /// Returns a note about what stands in the place of a block, or the error that it is.
     fn ends_with(&mut self, files: &Files, index: usize, wrong: Wrong) -> Result<String, ChainError> {
-        let secondary = files.secondary.as_deref().unwrap_or(&[]);
         let bytes = files.chunk.len();
         self.ended = true;
+        let entry = |index| self.entry(files, index).map(Entry::read);
         // A block behind which others begin was whole once.
-        let last = || entry(secondary, index + 1).is_none_or(|next| next.offset >= bytes as u64);
+        let last = || entry(index + 1).is_none_or(|next| next.offset >= bytes as u64);
         let torn = wrong.zeros || (wrong.ends_early && last());
-        let slot = entry(secondary, index).map(|entry| entry.slot);
+        let slot = entry(index).map(|entry| entry.slot);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
         if self.tail == TornTail::Refuse || (self.tail == TornTail::Incomplete && !torn) {
             return Err(error);
         }
         Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))
     }
+
+    /// Returns an entry of the secondary index that was written.
+    fn entry<'f>(&self, files: &'f Files, index: usize) -> Option<&'f [u8; ENTRY_BYTES]> {
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        secondary.as_chunks().0.get(index).filter(|_| index < self.entries)
+    }
+
+    /// Returns how the indexes differ from the blocks, which are `count` and all whole.
+    fn indexes_differ(&self, files: &Files, count: usize) -> Option<String> {
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        if secondary.len() != count * ENTRY_BYTES {
+            let bytes = secondary.len();
+            return Some(format!(
+                "the indexes end elsewhere than the blocks: {count} blocks, and a secondary index of {bytes} bytes"
+            ));
+        }
+        if self.agreed != count {
+            return Some(format!("its secondary index ends in zeros: {count} blocks, and {} entries", self.agreed));
+        }
+        let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
+        let listed: Vec<Entry> = entries(secondary).0.collect();
+        agreed(primary, &listed).1
+    }
 }
 
-/// Returns how the indexes of the newest chunk differ from its blocks, so many and all whole.
-fn indexes_differ(files: &Files, count: usize) -> Option<String> {
-    let secondary = files.secondary.as_deref().unwrap_or(&[]);
-    if secondary.len() != count * ENTRY_BYTES {
-        let bytes = secondary.len();
-        return Some(format!(
-            "the indexes end elsewhere than the blocks: {count} blocks, and a secondary index of {bytes} bytes"
-        ));
-    }
-    let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
-    let listed: Vec<Entry> = entries(secondary).0.collect();
-    agreed(primary, &listed).1
+/// Returns how many entries the secondary index has before zeros that go on to its end, as where the file grew and lost power
+/// before its bytes were written.
+fn written(files: &Files) -> usize {
+    let (entries, _) = files.secondary.as_deref().unwrap_or(&[]).as_chunks::<ENTRY_BYTES>();
+    entries.iter().rposition(|entry| *entry != [0; ENTRY_BYTES]).map_or(0, |last| last + 1)
+}
+
+/// Whether an entry begins as that of a block and goes on with zeros: the rest of it was not written.
+fn is_cut(entry: &[u8; ENTRY_BYTES], block: &Block<'_>, at: usize) -> bool {
+    let whole = Entry::of(block, at as u64).write();
+    let written = entry.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    *entry != whole && whole.starts_with(&entry[..written])
 }
 
 /// What is wrong with what stands in the place of a block.
@@ -234,8 +261,14 @@ struct Wrong {
     reason: String,
 }
 
-/// Reads a block of the newest chunk.
-fn look<'f>(chunk: &'f [u8], at: usize, entry: Option<&Entry>) -> Result<Block<'f>, Wrong> {
+/// Reads a block of the newest chunk; returns beside it whether it has an entry with which it agrees. Of the last entry the end
+/// may be missing: then it is no entry.
+fn look<'f>(
+    chunk: &'f [u8],
+    at: usize,
+    entry: Option<&[u8; ENTRY_BYTES]>,
+    is_last: bool,
+) -> Result<(Block<'f>, bool), Wrong> {
     let rest = &chunk[at..];
     let zeros = |from: usize| {
         let behind = rest.get(from..).unwrap_or(&[]);
@@ -246,16 +279,13 @@ fn look<'f>(chunk: &'f [u8], at: usize, entry: Option<&Entry>) -> Result<Block<'
         zeros: zeros(error.offset),
         reason: error.to_string(),
     })?;
+    let entry = entry.filter(|entry| !(is_last && is_cut(entry, &block, at))).map(Entry::read);
+    let entry = entry.as_ref();
     let wrong = entry.and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)));
     let wrong = wrong.or_else(|| body_differs(&block, entry));
     let zeros = || zeros(block.bytes().len());
     wrong.map_or(Ok(()), |reason| Err(Wrong { ends_early: false, zeros: zeros(), reason }))?;
-    Ok(block)
-}
-
-/// Returns an entry of a secondary index.
-fn entry(secondary: &[u8], index: usize) -> Option<Entry> {
-    secondary.as_chunks().0.get(index).map(Entry::read)
+    Ok((block, entry.is_some()))
 }
 
 /// Returns how the bytes of a block differ from the checksum that the secondary index has of them, if it has one.

@@ -236,6 +236,48 @@ fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
 }
 
 #[test]
+fn zeros_at_the_end_of_the_newest_secondary_index_leave_all_blocks_and_a_note() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let (index, file) = (dir.path().join("00003.secondary"), dir.path().join("00003.chunk"));
+    let bytes = fs::read(&index).unwrap();
+    let chain = [dir.path().to_owned()];
+    // Whole entries and a part of one, and zeros up to where the index should end, or beyond.
+    for (entries, part) in [(0, 0), (1, 8), (50, 0), (50, 1), (50, 16), (99, 48), (100, 0)] {
+        for more in [0, 1, 56, 4096] {
+            let mut torn = bytes[..entries * 56 + part].to_vec();
+            torn.resize(bytes.len() + more, 0);
+            if torn == bytes {
+                continue;
+            }
+            fs::write(&index, &torn).unwrap();
+            let (points, note) = read(&chain, ReadOptions::default()).unwrap();
+            assert_eq!(points, whole, "{entries} entries and {part} bytes");
+            assert!(note.unwrap().contains("secondary index"), "{entries} entries and {part} bytes");
+            let (points, ended) = read_until(&chain, ReadOptions::default().tail(TornTail::Refuse));
+            assert_eq!(points, whole, "{entries} entries and {part} bytes");
+            assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
+        }
+    }
+    // Without their entries blocks are compared with what their headers say of them.
+    fs::write(&index, vec![0; bytes.len()]).unwrap();
+    let mut chunk = fs::read(&file).unwrap();
+    let output = |index: usize| {
+        let place = whole[index].1;
+        let block = Block::parse(&chunk[place.offset as usize..][..place.bytes as usize]).unwrap();
+        let transaction = block.transactions().unwrap().next()?.unwrap();
+        let (_, output) = transaction.created().next().unwrap().unwrap();
+        Some((index, output.as_ptr() as usize - chunk.as_ptr() as usize))
+    };
+    let (altered, at) = (300..400).find_map(output).unwrap();
+    chunk[at + 10] ^= 1;
+    fs::write(&file, &chunk).unwrap();
+    let (points, ended) = read_until(&chain, ReadOptions::default());
+    assert_eq!(points, whole[..altered]);
+    assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
+}
+
+#[test]
 fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
