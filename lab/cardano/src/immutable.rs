@@ -14,7 +14,7 @@ use self::{
     chunk::Chunk,
     sources::{Files, Sources},
 };
-use crate::{Block, BlockHash, BlockPlace, ChainError, Point};
+use crate::{BYRON_EPOCH_SLOTS, Block, BlockHash, BlockPlace, ChainError, Point};
 
 mod append;
 mod archive;
@@ -46,6 +46,9 @@ pub struct ReadOptions {
     pub check: bool,
     /// What is done about the newest chunk where its end is not whole.
     pub tail: TornTail,
+    /// How many slots an epoch of Byron has: [`BYRON_EPOCH_SLOTS`], unless a genesis file says another number
+    /// ([`Genesis`](crate::Genesis)).
+    pub byron_epoch_slots: u64,
 }
 
 bristlecone::setters! {
@@ -53,12 +56,13 @@ bristlecone::setters! {
         from: into Option<u64>,
         check: bool,
         tail: TornTail,
+        byron_epoch_slots: u64,
     }
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { from: None, check: true, tail: TornTail::default() }
+        Self { from: None, check: true, tail: TornTail::default(), byron_epoch_slots: BYRON_EPOCH_SLOTS }
     }
 }
 
@@ -150,7 +154,7 @@ impl ChainReader {
             let Some(files) = self.following.take().transpose()? else { return Ok(false) };
             self.following = self.sources.next().transpose();
             let newest = self.following.is_none();
-            self.chunk = Some(Chunk::open(files, newest, self.options.tail, self.options.check));
+            self.chunk = Some(Chunk::open(files, newest, &self.options));
         }
         Ok(true)
     }

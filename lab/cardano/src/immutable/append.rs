@@ -9,7 +9,7 @@ use std::{io, sync::Arc};
 use bristlecone::storage::{OpenMode, Storage, StorageFile};
 
 use super::{
-    TornTail, breaks,
+    ReadOptions, TornTail, breaks,
     chunk::Chunk,
     layout::{ENTRY_BYTES, Entry, PRIMARY_VERSION, Part, file_name, parse_name},
     sources::{FILE_BYTES_MAX, Files},
@@ -41,8 +41,8 @@ struct Growing {
 }
 
 impl Appender {
-    /// Opens the database in a folder, or begins one, for a network whose chunks have so many slots each: 21,600 on mainnet
-    /// and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
+    /// Opens the database in a folder, or begins one, for a network whose chunks, as its epochs of Byron, have so many slots each:
+    /// 21,600 on mainnet and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
     ///
     /// # Errors
     /// [`ChainError::Order`] where the last blocks are in another chunk than their slots say, as where the chunks of another network
@@ -259,7 +259,9 @@ impl Appender {
         let chunk = read(Part::Chunk)?;
         let (primary, secondary) = (read(Part::Primary).ok(), read(Part::Secondary).ok());
         let files = Files { number, name, chunk, primary, secondary, single: false };
-        Ok(Chunk::open(files, true, tail, true))
+        // A node has made its chunks as long as the epochs of Byron.
+        let options = ReadOptions::default().tail(tail).byron_epoch_slots(self.slots_in_chunk);
+        Ok(Chunk::open(files, true, &options))
     }
 
     /// Writes the newest chunk again as far as its blocks are whole.

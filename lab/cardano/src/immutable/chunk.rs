@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use super::{
-    TornTail,
+    ReadOptions, TornTail,
     layout::{ENTRY_BYTES, Entry, entries, filled_slots},
     sources::Files,
 };
-use crate::{Block, ChainError, cbor};
+use crate::{Block, ChainError, Era, cbor};
 
 /// A chunk that is read block by block.
 pub(super) struct Chunk {
@@ -19,7 +19,7 @@ pub(super) struct Chunk {
     next: usize,
     /// What is not there, or not whole, behind the blocks: known when they are all read.
     pub(super) cut: Option<String>,
-    check: bool,
+    options: ReadOptions,
 }
 
 /// How the blocks of a chunk are found.
@@ -35,17 +35,17 @@ enum Blocks {
 
 impl Chunk {
     /// Begins to read a chunk. Of the `newest` one the end may be missing.
-    pub(super) fn open(files: Files, newest: bool, tail: TornTail, check: bool) -> Self {
+    pub(super) fn open(files: Files, newest: bool, options: &ReadOptions) -> Self {
         let blocks = if files.single {
             Blocks::Single
         } else if newest {
-            Blocks::Newest(Newest { at: 0, tail, entries: written(&files), agreed: 0, ended: false })
+            Blocks::Newest(Newest { at: 0, entries: written(&files), agreed: 0, ended: false })
         } else {
             let mut places = Vec::new();
-            let fault = list(&files, check, &mut places).err();
+            let fault = list(&files, options.check, &mut places).err();
             Blocks::Listed { places, fault }
         };
-        Self { files, blocks, next: 0, cut: None, check }
+        Self { files, blocks, next: 0, cut: None, options: options.clone() }
     }
 
     /// Returns the next block, checked against its entry, and its offset.
@@ -54,12 +54,12 @@ impl Chunk {
         self.next += 1;
         match &mut self.blocks {
             Blocks::Single if index > 0 => Ok(None),
-            Blocks::Single => read(&self.files, 0..self.files.chunk.len(), None, self.check).map(Some),
+            Blocks::Single => read(&self.files, 0..self.files.chunk.len(), None, &self.options).map(Some),
             Blocks::Listed { places, fault } => match places.get(index) {
-                Some((at, entry)) => read(&self.files, at.clone(), Some(entry), self.check).map(Some),
+                Some((at, entry)) => read(&self.files, at.clone(), Some(entry), &self.options).map(Some),
                 None => fault.take().map_or(Ok(None), Err),
             },
-            Blocks::Newest(newest) => newest.next(&self.files, index, &mut self.cut),
+            Blocks::Newest(newest) => newest.next(&self.files, index, &self.options, &mut self.cut),
         }
     }
 }
@@ -69,18 +69,21 @@ fn read<'f>(
     files: &'f Files,
     at: Range<usize>,
     entry: Option<&Entry>,
-    check: bool,
+    options: &ReadOptions,
 ) -> Result<(Block<'f>, usize), ChainError> {
+    let (check, slots) = (options.check, options.byron_epoch_slots);
     let slot = entry.map(|entry| entry.slot);
     let bytes = &files.chunk[at.clone()];
     if let Some(reason) = entry.filter(|_| check).and_then(|entry| crc_differs(bytes, entry)) {
         return Err(files.damaged(at.start as u64, slot, reason));
     }
-    let block = Block::parse(bytes)
+    let block = Block::parse_with(bytes, slots)
         .map_err(|error| files.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
     let wrong = match entry {
         _ if !check => None,
-        entry => entry.and_then(|entry| differs(&block, at.start, entry)).or_else(|| body_differs(&block, entry)),
+        entry => {
+            entry.and_then(|entry| differs(&block, at.start, entry, slots)).or_else(|| body_differs(&block, entry))
+        }
     };
     wrong.map_or(Ok((block, at.start)), |reason| Err(files.damaged(at.start as u64, slot, reason)))
 }
@@ -157,7 +160,6 @@ fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
 struct Newest {
     /// Where the next block begins.
     at: usize,
-    tail: TornTail,
     /// How many entries of the secondary index were written, the last one perhaps in part.
     entries: usize,
     /// How many of them agreed with their blocks.
@@ -172,6 +174,7 @@ impl Newest {
         &mut self,
         files: &'f Files,
         index: usize,
+        options: &ReadOptions,
         cut: &mut Option<String>,
     ) -> Result<Option<(Block<'f>, usize)>, ChainError> {
         if self.ended {
@@ -179,16 +182,17 @@ impl Newest {
         }
         let at = self.at;
         if at < files.chunk.len() {
-            match look(&files.chunk, at, self.entry(files, index), index + 1 == self.entries) {
+            let entry = self.entry(files, index).map(|entry| (entry, index + 1 == self.entries));
+            match look(&files.chunk, at, entry, options.byron_epoch_slots) {
                 Ok((block, has_entry)) => {
                     self.at += block.bytes().len();
                     self.agreed += usize::from(has_entry);
                     return Ok(Some((block, at)));
                 }
-                Err(wrong) => *cut = Some(self.ends_with(files, index, wrong)?),
+                Err(wrong) => *cut = Some(self.ends_with(files, index, options.tail, wrong)?),
             }
         } else if let Some(reason) = self.indexes_differ(files, index) {
-            if self.tail == TornTail::Refuse {
+            if options.tail == TornTail::Refuse {
                 self.ended = true;
                 return Err(files.damaged(at as u64, None, reason));
             }
@@ -199,7 +203,7 @@ impl Newest {
     }
 
     /// Returns a note about what stands in the place of a block, or the error that it is.
-    fn ends_with(&mut self, files: &Files, index: usize, wrong: Wrong) -> Result<String, ChainError> {
+    fn ends_with(&mut self, files: &Files, index: usize, tail: TornTail, wrong: Wrong) -> Result<String, ChainError> {
         let bytes = files.chunk.len();
         self.ended = true;
         let entry = |index| self.entry(files, index).map(Entry::read);
@@ -208,7 +212,7 @@ impl Newest {
         let torn = wrong.zeros || (wrong.ends_early && last());
         let slot = entry(index).map(|entry| entry.slot);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
-        if self.tail == TornTail::Refuse || (self.tail == TornTail::Incomplete && !torn) {
+        if tail == TornTail::Refuse || (tail == TornTail::Incomplete && !torn) {
             return Err(error);
         }
         Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))
@@ -261,27 +265,29 @@ struct Wrong {
     reason: String,
 }
 
-/// Reads a block of the newest chunk; returns beside it whether it has an entry with which it agrees. Of the last entry the end
-/// may be missing: then it is no entry.
+/// Reads a block of the newest chunk; returns beside it whether it has an entry with which it agrees. Of the last entry, which is
+/// said beside it, the end may be missing: then it is no entry.
 fn look<'f>(
     chunk: &'f [u8],
     at: usize,
-    entry: Option<&[u8; ENTRY_BYTES]>,
-    is_last: bool,
+    entry: Option<(&[u8; ENTRY_BYTES], bool)>,
+    byron_epoch_slots: u64,
 ) -> Result<(Block<'f>, bool), Wrong> {
     let rest = &chunk[at..];
     let zeros = |from: usize| {
         let behind = rest.get(from..).unwrap_or(&[]);
         !behind.is_empty() && behind.iter().all(|byte| *byte == 0)
     };
-    let block = Block::first(rest).map_err(|error| Wrong {
+    let block = Block::first_with(rest, byron_epoch_slots).map_err(|error| Wrong {
         ends_early: cbor::ENDS_EARLY.contains(&error.reason),
         zeros: zeros(error.offset),
         reason: error.to_string(),
     })?;
-    let entry = entry.filter(|entry| !(is_last && is_cut(entry, &block, at))).map(Entry::read);
+    let entry = entry.filter(|(entry, is_last)| !(*is_last && is_cut(entry, &block, at)));
+    let entry = entry.map(|(entry, _)| Entry::read(entry));
     let entry = entry.as_ref();
-    let wrong = entry.and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)));
+    let wrong = entry
+        .and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry, byron_epoch_slots)));
     let wrong = wrong.or_else(|| body_differs(&block, entry));
     let zeros = || zeros(block.bytes().len());
     wrong.map_or(Ok(()), |reason| Err(Wrong { ends_early: false, zeros: zeros(), reason }))?;
@@ -302,7 +308,7 @@ fn body_differs(block: &Block<'_>, entry: Option<&Entry>) -> Option<String> {
 }
 
 /// Returns how a block differs from what the secondary index says of it.
-fn differs(block: &Block<'_>, at: usize, entry: &Entry) -> Option<String> {
+fn differs(block: &Block<'_>, at: usize, entry: &Entry, byron_epoch_slots: u64) -> Option<String> {
     if entry.offset != at as u64 {
         return Some(format!("the secondary index has the block at byte {}", entry.offset));
     }
@@ -314,5 +320,16 @@ fn differs(block: &Block<'_>, at: usize, entry: &Entry) -> Option<String> {
         return Some("the secondary index has the block's header elsewhere".into());
     }
     let slot = block.boundary_epoch().unwrap_or_else(|| block.slot());
-    (slot != entry.slot).then(|| format!("the block is of slot {slot}, the secondary index has {}", entry.slot))
+    if slot == entry.slot {
+        return None;
+    }
+    let mut reason = format!("the block is of slot {slot}, the secondary index has {}", entry.slot);
+    if block.era() == Era::Byron {
+        // The index has the slot itself, the block an epoch and a slot in it.
+        reason += &format!(
+            "; an epoch of Byron is taken to have {byron_epoch_slots} slots: if this network has another number, name Byron's \
+             genesis file with --genesis"
+        );
+    }
+    Some(reason)
 }

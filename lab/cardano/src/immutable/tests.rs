@@ -11,6 +11,7 @@ use bristlecone_testkit::sim::{Policy, SimStorage};
 
 use super::*;
 
+mod byron;
 mod damage;
 
 fn data(name: &str) -> PathBuf {

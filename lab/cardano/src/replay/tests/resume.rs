@@ -231,7 +231,7 @@ fn outputs_of_redemption_leave_the_set_wherever_a_chain_is_parted() {
     let redeemable = [&[0x82, 0x58, 0x2b][..], &address, &[7]].concat();
     let output = |address: &[u8]| OutputRef { tx: TxId::of(&[address]), index: 0 };
     let outputs = vec![(output(&address), redeemable.clone()), (output(&[9]), vec![0x82, 0x41, 9, 7])];
-    let genesis = [Genesis { magic: None, outputs }];
+    let genesis = [Genesis { outputs, ..Genesis::default() }];
     let dir = tempfile::tempdir().unwrap();
     let eras = [Era::Shelley, Era::Shelley, Era::Allegra, Era::Allegra, Era::Mary];
     let blocks = empty_blocks(&eras);
@@ -349,7 +349,7 @@ fn blocks_of_another_network_than_the_genesis_file_are_refused() {
         appender.append(&Block::parse(block).unwrap()).unwrap();
     }
     appender.sync().unwrap();
-    let network = |magic| [Genesis { magic: Some(magic), outputs: Vec::new() }];
+    let network = |magic| [Genesis { magic: Some(magic), ..Genesis::default() }];
     let refused = |set: &mut TreeUtxo, chain: &[PathBuf], place, of: &[u8]| {
         let tip = set.tip().point();
         let (ended, report) = replay(set, &mut memory(), chain, ReplayOptions::default(), &network(2));
