@@ -152,8 +152,7 @@ impl ChainReader {
         if self.chunk.is_none() {
             let Some(files) = self.following.take().transpose()? else { return Ok(false) };
             self.following = self.sources.next().transpose();
-            let newest = self.following.is_none();
-            self.chunk = Some(Chunk::open(files, newest, &self.options));
+            self.chunk = Some(Chunk::open(files, self.following.as_ref(), &self.options));
         }
         Ok(true)
     }

@@ -271,7 +271,7 @@ impl Appender {
         let files = Files { number, name, chunk, primary, secondary, single: false };
         // A node has made its chunks as long as the epochs of Byron.
         let options = ReadOptions::default().tail(tail).byron_epoch_slots(self.slots_in_chunk);
-        Ok(Chunk::open(files, true, &options))
+        Ok(Chunk::open(files, None, &options))
     }
 
     /// Writes the newest chunk again as far as its blocks are whole.

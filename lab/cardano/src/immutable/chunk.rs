@@ -34,16 +34,19 @@ enum Blocks {
 }
 
 impl Chunk {
-    /// Begins to read a chunk. Of the `newest` one the end may be missing.
-    pub(super) fn open(files: Files, newest: bool, options: &ReadOptions) -> Self {
-        let blocks = if files.single {
-            Blocks::Single
-        } else if newest {
-            Blocks::Newest(Newest { at: 0, entries: written(&files), agreed: 0, ended: false })
-        } else {
-            let mut places = Vec::new();
-            let fault = list(&files, options.check, &mut places).err();
-            Blocks::Listed { places, fault }
+    /// Begins to read a chunk. Of the newest one, which has none `following`, the end may be missing.
+    pub(super) fn open(files: Files, following: Option<&Result<Files, ChainError>>, options: &ReadOptions) -> Self {
+        let blocks = match following {
+            _ if files.single => Blocks::Single,
+            None => Blocks::Newest(Newest { at: 0, entries: written(&files), agreed: 0, ended: false }),
+            Some(following) => {
+                let mut places = Vec::new();
+                let mut listed = list(&files, options.check, &mut places);
+                if let Some(following) = following.as_ref().ok().filter(|_| options.check) {
+                    listed = listed.and_then(|()| goes_on_to_its_end(&files, following));
+                }
+                Blocks::Listed { places, fault: listed.err() }
+            }
         };
         Self { files, blocks, next: 0, cut: None, options: options.clone() }
     }
@@ -153,6 +156,35 @@ fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
         None => None,
     };
     (filled.len().min(listed.len()), reason)
+}
+
+/// Looks whether the primary index has an offset for every slot of its chunk, which a node adds before it begins the next chunk.
+/// How many slots that are the two chunks tell: one follows the other, and the first has the number by which it lies there. Where
+/// they do not tell it, as those of programs with another numbering, any length will do.
+fn goes_on_to_its_end(files: &Files, following: &Files) -> Result<(), ChainError> {
+    let (Some(primary), Some(first), Some(next)) = (&files.primary, first_slot(files), first_slot(following)) else {
+        return Ok(());
+    };
+    let slots = next.saturating_sub(first);
+    let follows = slots > 0 && files.number.checked_add(1) == Some(following.number);
+    let is_numbered = follows && u64::from(files.number).checked_mul(slots) == Some(first);
+    // Behind the version.
+    let (offsets, whole) = ((primary.len() / 4) as u64, slots.saturating_add(2));
+    if !is_numbered || offsets == whole {
+        return Ok(());
+    }
+    let reason = format!("its primary index has {offsets} offsets, and a chunk of {slots} slots has {whole}");
+    Err(files.damaged(files.chunk.len() as u64, None, reason))
+}
+
+/// Returns the slot with which the slots of a chunk begin, where several ordinary blocks have the same in both indexes.
+fn first_slot(files: &Files) -> Option<u64> {
+    let (filled, _) = filled_slots(files.primary.as_ref()?);
+    let (listed, _) = entries(files.secondary.as_ref()?);
+    let ordinary = filled.iter().zip(listed).filter(|(relative, _)| **relative > 0);
+    let mut starts = ordinary.map(|(relative, entry)| entry.slot.checked_sub(u64::from(*relative) - 1));
+    let (first, second) = (starts.next()??, starts.next()??);
+    (first == second && starts.all(|start| start == Some(first))).then_some(first)
 }
 
 /// The newest chunk, which may have been written to when the node stopped. The entries of its secondary index are compared

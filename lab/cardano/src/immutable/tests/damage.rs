@@ -215,6 +215,46 @@ fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
 }
 
 #[test]
+fn an_older_chunk_whose_primary_index_ends_behind_its_last_block_is_told() {
+    let dir = copy("preview/immutable");
+    let whole = all("preview");
+    let chain = [dir.path().to_owned()];
+    for number in [0, 1] {
+        let file = dir.path().join(format!("{number:05}.primary"));
+        let bytes = fs::read(&file).unwrap();
+        let count = 216 * (number as usize + 1);
+        let (last, place) = whole[count - 1];
+        // The version, and the offsets up to the one behind the last block.
+        let filled = 1 + 4 * (last.slot as usize - 4320 * number as usize + 3);
+        for cut in [filled, filled + 4, bytes.len() - 4] {
+            fs::write(&file, &bytes[..cut]).unwrap();
+            let (points, ended) = read_until(&chain, ReadOptions::default());
+            assert_eq!(points, whole[..count], "chunk {number} cut at {cut}");
+            let Err(ChainError::Damaged { chunk, offset, reason, .. }) = ended else { panic!("{cut}: {ended:?}") };
+            assert_eq!((chunk, offset), (number, place.offset + u64::from(place.bytes)), "cut at {cut}");
+            assert!(reason.contains(&format!("has {} offsets", cut / 4)) && reason.contains("4322"), "{reason}");
+            let (points, ended) = read_until(&chain, ReadOptions::default().check(false));
+            assert!(points == whole && ended.is_ok(), "{ended:?}");
+        }
+        fs::write(&file, bytes).unwrap();
+    }
+    assert_eq!(read(&chain, ReadOptions::default()).unwrap(), (whole, None));
+}
+
+#[test]
+fn older_chunks_that_are_numbered_in_another_way_may_have_primary_indexes_of_other_lengths() {
+    // As epochs number them, without a place for a boundary block.
+    let dir = copy("devnet/immutable");
+    for number in 0..4 {
+        let file = dir.path().join(format!("{number:05}.primary"));
+        let bytes = fs::read(&file).unwrap();
+        assert_eq!(bytes[1..9], [0; 8]);
+        fs::write(&file, [&bytes[..1], &bytes[5..]].concat()).unwrap();
+    }
+    assert_eq!(read(&[dir.path().to_owned()], ReadOptions::default()).unwrap().0, all("devnet"));
+}
+
+#[test]
 fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
