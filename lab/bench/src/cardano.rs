@@ -40,7 +40,8 @@ pub struct ChainArgs {
     /// (.cbor, or .block in hexadecimal), in the order of the chain
     #[arg(value_name = "DIR|ARCHIVE", required_unless_present = "child")]
     sources: Vec<PathBuf>,
-    /// Genesis files, Byron's or Shelley's, whose outputs are there before the first block; given more than once for both
+    /// Genesis files, Byron's or Shelley's, whose outputs are there before the first block; given more than once for both.
+    /// Byron's also says how many slots its epochs have
     #[arg(long, value_name = "FILE")]
     genesis: Vec<PathBuf>,
     /// Compare counts and digests of the set with this file after each chunk

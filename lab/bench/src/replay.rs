@@ -92,6 +92,9 @@ pub struct ReplayArgs {
     /// The store keeps the last so many commits alone, and collects by itself; needs --backend disk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     retain: Option<u32>,
+    /// A trace that ends within a row is an error, not a note
+    #[arg(long)]
+    strict: bool,
     /// What the row is called, before the backend
     #[arg(long, value_name = "NAME", default_value = "bristlecone")]
     name: String,
@@ -222,6 +225,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
         threads: args.threads,
         record: args.record.clone(),
         retain: args.retain,
+        strict: args.strict,
         switches: Switches {
             inline: !args.no_inline,
             split: !args.no_inode,

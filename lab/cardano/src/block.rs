@@ -20,6 +20,10 @@ mod transaction;
 
 use self::header::Header;
 
+/// How many slots an epoch of Byron has on the public networks that had that era. A network has ten times the number of blocks
+/// that its genesis file calls `k`.
+pub const BYRON_EPOCH_SLOTS: u64 = 21_600;
+
 /// Why bytes are no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("at byte {offset} of the block: {reason}")]
@@ -58,11 +62,7 @@ impl<'b> Block<'b> {
     /// # Errors
     /// [`BlockError`] where the bytes are no block of a known era, or go on behind it.
     pub fn parse(bytes: &'b [u8]) -> Result<Self, BlockError> {
-        let block = Self::first(bytes)?;
-        if block.bytes.len() != bytes.len() {
-            return Err(BlockError { offset: block.bytes.len(), reason: "bytes follow the block" });
-        }
-        Ok(block)
+        Self::parse_with(bytes, BYRON_EPOCH_SLOTS)
     }
 
     /// Reads the block with which `bytes` begin.
@@ -70,6 +70,20 @@ impl<'b> Block<'b> {
     /// # Errors
     /// As [`Block::parse`], but for what follows.
     pub fn first(bytes: &'b [u8]) -> Result<Self, BlockError> {
+        Self::first_with(bytes, BYRON_EPOCH_SLOTS)
+    }
+
+    /// Does the same as [`Block::parse`], for a network whose epochs of Byron have so many slots.
+    pub(crate) fn parse_with(bytes: &'b [u8], byron_epoch_slots: u64) -> Result<Self, BlockError> {
+        let block = Self::first_with(bytes, byron_epoch_slots)?;
+        if block.bytes.len() != bytes.len() {
+            return Err(BlockError { offset: block.bytes.len(), reason: "bytes follow the block" });
+        }
+        Ok(block)
+    }
+
+    /// Does the same as [`Block::first`], for a network whose epochs of Byron have so many slots.
+    pub(crate) fn first_with(bytes: &'b [u8], byron_epoch_slots: u64) -> Result<Self, BlockError> {
         const SHAPE: &str = "a block is an array of an era and its contents";
         let mut cbor = Cbor::new(bytes);
         let mut outer = cbor.array_of(2..3, SHAPE)?;
@@ -96,7 +110,7 @@ impl<'b> Block<'b> {
             let reason = "a header of more than 65,535 bytes";
             return Err(BlockError { offset: block.header.start, reason });
         }
-        block.head = Header::read(era, bytes, &block.header)?;
+        block.head = Header::read(era, bytes, &block.header, byron_epoch_slots)?;
         for part in &mut block.parts[..body_parts] {
             cbor.next(&mut inner, SHAPE)?;
             *part = cbor.item()?;
@@ -130,7 +144,8 @@ impl<'b> Block<'b> {
 
     /// Returns the slot, counted from the start of the chain; of an epoch boundary block the first slot of its epoch.
     ///
-    /// Byron counts slots within epochs, which have 21,600 of them on the public networks that had that era.
+    /// Byron counts slots within epochs. They have [`BYRON_EPOCH_SLOTS`], unless the block was read with
+    /// [another number](crate::ReadOptions#structfield.byron_epoch_slots).
     #[must_use]
     pub const fn slot(&self) -> u64 {
         self.head.slot

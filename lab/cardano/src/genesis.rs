@@ -25,6 +25,8 @@ pub struct GenesisError {
 pub struct Genesis {
     /// The network's magic, where the file has it.
     pub magic: Option<u64>,
+    /// How many slots an epoch of Byron has, where the file says it: ten times its `k`.
+    pub byron_epoch_slots: Option<u64>,
     /// Each output, and its CBOR: an array of an address and lovelace.
     pub outputs: Vec<(OutputRef, Vec<u8>)>,
 }
@@ -44,6 +46,7 @@ struct File {
 #[serde(rename_all = "camelCase")]
 struct ProtocolConsts {
     protocol_magic: Option<u64>,
+    k: Option<u64>,
 }
 
 impl Genesis {
@@ -59,10 +62,13 @@ impl Genesis {
         if file.non_avvm_balances.is_none() && file.avvm_distr.is_none() && file.initial_funds.is_none() {
             return Err(wrong("it has neither nonAvvmBalances or avvmDistr (Byron) nor initialFunds (Shelley)".into()));
         }
-        let mut genesis = Self {
-            magic: file.network_magic.or_else(|| file.protocol_consts.and_then(|consts| consts.protocol_magic)),
-            outputs: Vec::new(),
-        };
+        let (magic, k) = file.protocol_consts.map_or((None, None), |consts| (consts.protocol_magic, consts.k));
+        let epoch_slots = |k: u64| k.checked_mul(10).filter(|slots| *slots > 0).ok_or(k);
+        let byron_epoch_slots = k
+            .map(epoch_slots)
+            .transpose()
+            .map_err(|k| wrong(format!("its k is {k}, and an epoch of Byron has 10 k slots")))?;
+        let mut genesis = Self { magic: file.network_magic.or(magic), byron_epoch_slots, outputs: Vec::new() };
         let mut add = |address: &str, decoded: Option<Vec<u8>>, amount: &serde_json::Value| {
             let bytes = decoded.ok_or_else(|| wrong(format!("{address} is neither an address nor a key of one")))?;
             let amount = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());

@@ -14,7 +14,7 @@ use self::{
     chunk::Chunk,
     sources::{Files, Sources},
 };
-use crate::{Block, BlockHash, BlockPlace, ChainError, Point};
+use crate::{BYRON_EPOCH_SLOTS, Block, BlockHash, BlockPlace, ChainError, Point};
 
 mod append;
 mod archive;
@@ -46,6 +46,9 @@ pub struct ReadOptions {
     pub check: bool,
     /// What is done about the newest chunk where its end is not whole.
     pub tail: TornTail,
+    /// How many slots an epoch of Byron has: [`BYRON_EPOCH_SLOTS`], unless a genesis file says another number
+    /// ([`Genesis`](crate::Genesis)).
+    pub byron_epoch_slots: u64,
 }
 
 bristlecone::setters! {
@@ -53,12 +56,13 @@ bristlecone::setters! {
         from: into Option<u64>,
         check: bool,
         tail: TornTail,
+        byron_epoch_slots: u64,
     }
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { from: None, check: true, tail: TornTail::default() }
+        Self { from: None, check: true, tail: TornTail::default(), byron_epoch_slots: BYRON_EPOCH_SLOTS }
     }
 }
 
@@ -85,7 +89,7 @@ pub struct ChainReader {
     chunk: Option<Chunk>,
     /// Read ahead, since the newest chunk is the one that no other follows. What cannot be read follows too.
     following: Option<Result<Files, ChainError>>,
-    last: Option<Point>,
+    last: Option<Link>,
     tail: Option<String>,
 }
 
@@ -123,16 +127,15 @@ impl ChainReader {
                 self.chunk = None;
                 continue;
             };
-            let point = block.point();
-            let (previous, boundary) = (block.previous(), block.boundary_epoch().is_some());
+            let link = Link::of(&block);
             let place = BlockPlace { chunk: number, offset: offset as u64, bytes: block.bytes().len() as u32 };
             let wrong = self.last.filter(|_| self.options.check);
-            if let Some(reason) = wrong.and_then(|last| breaks(&last, &point, previous, boundary)) {
-                let (file, offset) = (chunk.files.name.clone(), place.offset);
-                return Err(ChainError::Order { file, chunk: number, offset, slot: point.slot, reason });
+            if let Some(reason) = wrong.and_then(|last| last.breaks(&link)) {
+                let (file, offset, slot) = (chunk.files.name.clone(), place.offset, link.point.slot);
+                return Err(ChainError::Order { file, chunk: number, offset, slot, reason });
             }
-            self.last = Some(point);
-            if self.options.from.is_some_and(|from| point.slot < from) {
+            self.last = Some(link);
+            if self.options.from.is_some_and(|from| link.point.slot < from) {
                 continue;
             }
             // What is lent of the chunk could not be given back within the loop.
@@ -149,8 +152,7 @@ impl ChainReader {
         if self.chunk.is_none() {
             let Some(files) = self.following.take().transpose()? else { return Ok(false) };
             self.following = self.sources.next().transpose();
-            let newest = self.following.is_none();
-            self.chunk = Some(Chunk::open(files, newest, self.options.tail, self.options.check));
+            self.chunk = Some(Chunk::open(files, self.following.as_ref(), &self.options));
         }
         Ok(true)
     }
@@ -168,20 +170,38 @@ impl ChainReader {
     }
 }
 
-/// Returns why a block cannot follow another.
-fn breaks(last: &Point, next: &Point, previous: Option<BlockHash>, boundary: bool) -> Option<String> {
-    if previous != Some(last.hash) {
-        let named = previous.map_or_else(|| "no block".to_owned(), |hash| hash.to_string());
-        return Some(format!("it follows {named}, and the block before it is {last}"));
+/// A block as the order of the chain knows it.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    point: Point,
+    previous: Option<BlockHash>,
+    is_boundary: bool,
+}
+
+impl Link {
+    fn of(block: &Block<'_>) -> Self {
+        let is_boundary = block.boundary_epoch().is_some();
+        Self { point: block.point(), previous: block.previous(), is_boundary }
     }
-    let Some(following) = last.number.checked_add(1) else {
-        return Some("the block before it has the greatest number that there is".to_owned());
-    };
-    if next.slot <= last.slot && !(boundary || next.slot == last.slot && next.number == following) {
-        return Some(format!("the block before it is of slot {}", last.slot));
+
+    /// Returns why another block cannot follow this one.
+    fn breaks(&self, next: &Self) -> Option<String> {
+        let (last, point) = (&self.point, &next.point);
+        if next.previous != Some(last.hash) {
+            let named = next.previous.map_or_else(|| "no block".to_owned(), |hash| hash.to_string());
+            return Some(format!("it follows {named}, and the block before it is {last}"));
+        }
+        let Some(following) = last.number.checked_add(1) else {
+            return Some("the block before it has the greatest number that there is".to_owned());
+        };
+        // A boundary block has the first slot of its epoch, and so may the block behind it.
+        let shares_slot = self.is_boundary && !next.is_boundary && point.slot == last.slot;
+        if point.slot <= last.slot && !shares_slot {
+            return Some(format!("the block before it is of slot {}", last.slot));
+        }
+        let number = if next.is_boundary { last.number } else { following };
+        (point.number != number).then(|| format!("its number is {}, not {number}", point.number))
     }
-    let number = if boundary { last.number } else { following };
-    (next.number != number).then(|| format!("its number is {}, not {number}", next.number))
 }
 
 #[cfg(test)]

@@ -30,12 +30,14 @@ mod genesis;
 mod hash;
 pub mod immutable;
 mod index;
+#[cfg(test)]
+mod made_up;
 mod place;
 mod point;
 pub mod replay;
 pub mod utxo;
 
-pub use block::{Block, BlockError, Created, Spent, Transaction, Transactions};
+pub use block::{BYRON_EPOCH_SLOTS, Block, BlockError, Created, Spent, Transaction, Transactions};
 pub use era::Era;
 pub use error::ChainError;
 pub use genesis::{Genesis, GenesisError};

@@ -9,7 +9,6 @@
 //! nothing but the blocks since the last commit. What is wrong with a block leaves the set at the block before it.
 
 use std::{
-    collections::HashMap,
     ops::ControlFlow,
     time::{Duration, Instant},
 };
@@ -21,13 +20,14 @@ pub use self::{
     report::{Memory, Progress, Report, Sample},
 };
 use crate::{
-    Block, BlockPlace, ChainReader, Era, Genesis, OutputRef, Point, StoredBlock,
+    Block, BlockPlace, ChainReader, Era, Point, StoredBlock,
     index::{BlockIndex, IndexError},
-    utxo::{Changes, UtxoError, UtxoStore, UtxoTip},
+    utxo::{Changes, UtxoStore, UtxoTip},
 };
 
 mod allegra;
 mod apply;
+mod begin;
 mod checkpoint;
 mod error;
 mod meter;
@@ -179,40 +179,6 @@ impl<'s> Replay<'s> {
     #[must_use]
     pub fn from(&self) -> Option<u64> {
         self.last.map(|last| last.slot)
-    }
-
-    /// Puts the outputs of genesis files into a set that is empty. Blocks of Byron must then be of the network of those files, also
-    /// where the set is not empty.
-    ///
-    /// # Errors
-    /// Those of the set.
-    pub fn begin(&mut self, genesis: &[Genesis]) -> Result<(), ReplayError> {
-        self.magic = genesis.iter().find_map(|file| file.magic);
-        if genesis.is_empty() || !matches!(self.set.tip(), UtxoTip::Empty | UtxoTip::Genesis) {
-            return Ok(());
-        }
-        if self.set.tip() == UtxoTip::Genesis {
-            return self.same_genesis(genesis);
-        }
-        for (output, cbor) in genesis.iter().flat_map(|file| &file.outputs) {
-            self.changes.create(*output, cbor);
-        }
-        Ok(self.set.commit(&mut self.changes, UtxoTip::Genesis)?)
-    }
-
-    /// Looks whether a set that has no block yet holds just these outputs.
-    fn same_genesis(&self, genesis: &[Genesis]) -> Result<(), ReplayError> {
-        let outputs: HashMap<OutputRef, &[u8]> =
-            genesis.iter().flat_map(|file| &file.outputs).map(|(output, cbor)| (*output, &cbor[..])).collect();
-        let mut same = self.set.entries()? == outputs.len() as u64;
-        for (output, cbor) in outputs {
-            same &= self.set.get(&output)?.as_deref() == Some(cbor);
-        }
-        if same {
-            return Ok(());
-        }
-        let reason = "the set began with the outputs of other genesis files".to_owned();
-        Err(UtxoError::OtherStore { reason }.into())
     }
 
     /// Replays blocks as [`Replay::run`] does, of a chain that `open` opens from a slot on, as [`Replay::from`] gives it. Where the

@@ -103,6 +103,13 @@ pub trait UtxoStore: Send {
     /// Returns how far the set is.
     fn tip(&self) -> UtxoTip;
 
+    /// Returns how far the set was after its first commit: [`UtxoTip::Genesis`] where it began with the outputs of genesis files.
+    /// `None` where nothing says it: in a set without commits, where history was cut, and in a store that kept no record of it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn began(&self) -> Result<Option<UtxoTip>, UtxoError>;
+
     /// Returns how many outputs are in the set.
     ///
     /// # Errors

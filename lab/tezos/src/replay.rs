@@ -35,7 +35,7 @@ use self::{
     commit::{Committer, Plan, parse},
     meter::Meter,
 };
-use crate::{PathConversion, Reader, Row};
+use crate::{PathConversion, Reader, Row, TraceError};
 
 /// The observer is asked so often whether to go on.
 const OBSERVED_EVERY: Duration = Duration::from_millis(100);
@@ -68,6 +68,8 @@ pub struct ReplayOptions {
     /// How many threads work: with 2, one applies rows while the other hashes and writes commits. Answers, hashes and the
     /// store are the same.
     pub threads: usize,
+    /// A trace that ends within a row is an error, behind its whole rows; else it ends with those, and the report says so.
+    pub strict: bool,
 }
 
 bristlecone::setters! {
@@ -81,6 +83,7 @@ bristlecone::setters! {
         clear_caches_after_commit: bool,
         branch: into String,
         threads: usize,
+        strict: bool,
     }
 }
 
@@ -96,6 +99,7 @@ impl Default for ReplayOptions {
             clear_caches_after_commit: true,
             branch: "main".into(),
             threads: 1,
+            strict: false,
         }
     }
 }
@@ -153,6 +157,7 @@ pub struct Replay<F: Format> {
     before: BackendStats,
     wrong_answers: u64,
     wrong_hashes: u64,
+    cut: Option<String>,
     end: End,
 }
 
@@ -171,6 +176,7 @@ impl<F: Format> Replay<F> {
             before: repo.backend().stats(),
             wrong_answers: 0,
             wrong_hashes: 0,
+            cut: None,
             end: End::Open,
         })
     }
@@ -229,7 +235,15 @@ impl<F: Format> Replay<F> {
                 return Ok(End::Commits);
             }
             let offset = reader.offset();
-            let Some(row) = reader.next()? else { return Ok(End::Trace) };
+            let row = match reader.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(End::Trace),
+                Err(cut @ TraceError::Cut { .. }) if !self.options.strict => {
+                    self.cut = Some(cut.to_string());
+                    return Ok(End::Trace);
+                }
+                Err(error) => return Err(error.into()),
+            };
             if let Err(fault) = self.row(&row, offset, commits) {
                 let place = self.place(&row, offset);
                 return Err(self.failed(place, fault, reader.name()));
@@ -332,6 +346,7 @@ impl<F: Format> Replay<F> {
             value_sum: found.value_sum,
             open: (self.applier.contexts.len(), self.committer.as_ref().map_or(0, Committer::len)),
             head: self.committer.as_ref().and_then(Committer::head),
+            cut: self.cut.clone(),
             end: self.end,
             ..self.meter.report()
         }

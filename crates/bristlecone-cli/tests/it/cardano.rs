@@ -66,6 +66,22 @@ fn checkpoints_are_compared_and_a_wrong_one_is_1() {
 }
 
 #[test]
+fn genesis_files_come_before_the_first_block_of_a_store_that_stays() {
+    let place = Place::empty();
+    let (chain, byron) = (data("preview"), data("preview/byron-genesis.json"));
+    let replay = ["-r", "chain", "replay", "cardano", &chain];
+    let run = place.run(replay);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.err.contains("--genesis, in another store or branch"), "{}", run.err);
+    let says = ["the set began without genesis outputs; name another store or branch"];
+    place.fails(3, &says, replay.iter().chain(&["--genesis", &byron]));
+    let other = ["-b", "other", "--genesis", &byron];
+    place.ok(replay.iter().chain(&other));
+    // What went well once goes on.
+    place.ok(replay.iter().chain(&other));
+}
+
+#[test]
 fn a_store_that_stays_goes_on_and_shows_every_state() {
     let place = Place::empty();
     let chain = data("preprod");

@@ -179,25 +179,46 @@ fn a_wrong_answer_is_1_and_damage_is_3() {
 }
 
 #[test]
-fn a_cut_trace_is_3_and_what_is_whole_of_it_stays() {
+fn a_cut_trace_ends_before_its_last_row_and_with_strict_is_3() {
     let place = Place::empty();
     let bytes = fs::read(trace("tezos_actions_1commit.repr")).unwrap();
     let cut = place.file("cut.repr", &bytes);
     let cut = cut.to_str().unwrap();
-    let says = ["cut.repr is cut within row 6", "at byte 296", "replayed 1 commits and 6 rows before that"];
+    let says = ["cut.repr is cut within row 6", "at byte 296", "4 bytes", "replayed 1 commits and 6 rows before that"];
     let fails = |says: &[&str], options: &[&str]| {
-        let run = place.run(["replay", "tezos", cut].iter().chain(options));
+        let run = place.run(["replay", "tezos", cut, "--strict"].iter().chain(options));
         assert!(run.code == 3 && says.iter().all(|part| run.err.contains(part)), "{run:?}");
     };
-    for (store, threads) in [("one", "1"), ("two", "2")] {
-        fails(&says, &["-r", store, "--threads", threads]);
-        assert!(place.ok(["-r", store, "log"]).contains("Genesis"));
+    let ends = |options: &[&str]| {
+        let run = place.run(["-o", "json", "replay", "tezos", cut].iter().chain(options));
+        let noted =
+            run.err.lines().any(|line| line.starts_with("note: ") && says[..3].iter().all(|part| line.contains(part)));
+        assert!(noted && !run.err.contains("error: "), "{run:?}");
+        let row = row(&run);
+        assert!(row["replay"]["cut"].as_str().unwrap().contains("4 bytes"), "{row}");
+        (row["commits"].clone(), row["total_ops"].clone())
+    };
+    for (threads, stores) in [("1", ["one", "two"]), ("2", ["three", "four"])] {
+        fails(&says, &["-r", stores[0], "--threads", threads]);
+        // All checks of the end are made.
+        assert_eq!(ends(&["-r", stores[1], "--threads", threads]), (1.into(), 6.into()));
+        for store in stores {
+            assert!(place.ok(["-r", store, "log"]).contains("Genesis"));
+        }
     }
     fails(&says, &["--runs", "2"]);
     fails(&says[..2], &["--chunked", "1x1"]);
-    place.ok(["replay", "tezos", cut, "--commits", "1"]);
+    assert_eq!(ends(&["--runs", "2"]), (1.into(), 6.into()));
+    assert_eq!(ends(&["--chunked", "1x1"]), (1.into(), 6.into()));
+    let table = place.ok(["replay", "tezos", cut]);
+    assert!(says[..3].iter().all(|part| table.contains(part)) && table.contains("1, 0 wrong"), "{table}");
+    // Whoever stops before the cut, or has none, hears of none.
     let whole = place.file("whole.repr", &bytes[..296]);
-    place.ok(["replay", "tezos", whole.to_str().unwrap()]);
+    for options in [&[cut, "--commits", "1"][..], &[whole.to_str().unwrap()]] {
+        let run = place.run(["-o", "json", "replay", "tezos", "--strict"].iter().chain(options));
+        assert!(!run.err.contains("is cut"), "{run:?}");
+        assert_eq!(row(&run)["replay"]["cut"], Value::Null);
+    }
 }
 
 #[test]

@@ -137,7 +137,10 @@ fn replay(
         if let Some(from) = from {
             say!("going on behind slot {from}");
         }
-        let options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
+        let mut options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
+        if let Some(slots) = genesis.iter().find_map(|file| file.byron_epoch_slots) {
+            options = options.byron_epoch_slots(slots);
+        }
         Ok(ChainReader::open(&job.sources, options)?)
     };
     let ended = replay.begin(genesis).and_then(|()| {

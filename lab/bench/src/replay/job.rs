@@ -44,6 +44,9 @@ pub struct ReplayJob {
     /// The store keeps so many commits, and collects by itself.
     #[serde(default)]
     pub retain: Option<u32>,
+    /// A trace that ends within a row is an error.
+    #[serde(default)]
+    pub strict: bool,
     /// Put before the backend's name in the row's name.
     pub name: String,
 }
@@ -68,6 +71,7 @@ impl ReplayJob {
             keep: None,
             record: None,
             retain: None,
+            strict: false,
             name: "bristlecone".into(),
         }
     }

@@ -75,6 +75,7 @@ fn options(job: &ReplayJob) -> ReplayOptions {
         .path_conversion(job.path_conversion.parse().unwrap_or_default())
         .durability(job.durability())
         .threads(job.threads)
+        .strict(job.strict)
         .branch(&job.branch)
 }
 
@@ -107,6 +108,9 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
         // What went wrong counts, not whether the store can be closed after it.
         let _ = store.close();
         return Err(error.into());
+    }
+    if let Some(cut) = &report.cut {
+        say!("note: {cut}");
     }
     let retained =
         job.retain.map(|retain| retained(&store.repo, job, retain, &report, watch.file_bytes())).transpose()?;

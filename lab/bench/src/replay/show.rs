@@ -13,6 +13,7 @@ pub(super) fn table(row: &Row) -> Table {
     let mut table = Table::new(&format!("{}, {}", row.scenario, row.name), &["", "figure"]);
     let Some(replay) = &row.replay else { return table };
     table.notes.extend(replay.caveat.clone());
+    table.notes.extend(replay.cut.clone());
     if replay.stopped {
         table.notes.push("stopped before its end; not merged into any file".into());
     }

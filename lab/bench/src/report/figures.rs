@@ -65,6 +65,9 @@ pub struct ReplayFigures {
     /// Of a synced row: the time of the row without syncs, and one sync for each commit on top, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synced_floor_s: Option<f64>,
+    /// Where the trace ends within a row: which row that is, and how many bytes of it are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     /// It was stopped before the end of the trace.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
@@ -167,6 +170,7 @@ impl ReplayFigures {
             rss_anon_end_kb: report.memory.anon_kb,
             rss_file_end_kb: report.memory.file_kb,
             recorded_head: report.head.map(|(_, recorded)| recorded.to_string()),
+            cut: report.cut.clone(),
             stopped: report.end == End::Stopped,
             series: report.samples.iter().map(SampleFigures::of).collect(),
             ..Self::default()

@@ -5,9 +5,6 @@ use std::ops::Range;
 use super::{BlockError, end};
 use crate::{BlockHash, Era, cbor::Cbor};
 
-/// How many slots an epoch of Byron has, on the public networks that had that era.
-const BYRON_EPOCH_SLOTS: u64 = 21_600;
-
 /// What a header says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Header {
@@ -22,12 +19,12 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads a header that lies in a block.
-    pub(super) fn read(era: Era, block: &[u8], at: &Range<usize>) -> Result<Self, BlockError> {
+    /// Reads a header that lies in a block; one of Byron counts `byron_epoch_slots` an epoch.
+    pub(super) fn read(era: Era, block: &[u8], at: &Range<usize>, byron_epoch_slots: u64) -> Result<Self, BlockError> {
         let cbor = Cbor::within(block.get(..at.end).unwrap_or(&[]), at.start);
         match era {
-            Era::ByronBoundary => boundary(cbor),
-            Era::Byron => byron(cbor),
+            Era::ByronBoundary => boundary(cbor, byron_epoch_slots),
+            Era::Byron => byron(cbor, byron_epoch_slots),
             _ => shelley(cbor, era),
         }
     }
@@ -74,7 +71,7 @@ fn byron_start(cbor: &mut Cbor<'_>) -> Result<(crate::cbor::Count, Header), Bloc
     Ok((outer, Header { magic, previous, ..Header::default() }))
 }
 
-fn byron(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
+fn byron(mut cbor: Cbor<'_>, epoch_slots: u64) -> Result<Header, BlockError> {
     const SHAPE: &str = "consensus data are a slot, a key, a number and a signature";
     let (mut outer, start) = byron_start(&mut cbor)?;
     let mut consensus = cbor.array_of(4..5, SHAPE)?;
@@ -88,11 +85,13 @@ fn byron(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     cbor.next(&mut outer, BYRON)?;
     cbor.skip()?;
     end(&mut cbor, outer, BYRON)?;
-    let slot = first_slot(&cbor, epoch)?.checked_add(slot).ok_or_else(|| cbor.error("a slot beyond all numbers"))?;
+    let slot = first_slot(&cbor, epoch, epoch_slots)?
+        .checked_add(slot)
+        .ok_or_else(|| cbor.error("a slot beyond all numbers"))?;
     Ok(Header { slot, number, ..start })
 }
 
-fn boundary(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
+fn boundary(mut cbor: Cbor<'_>, epoch_slots: u64) -> Result<Header, BlockError> {
     const SHAPE: &str = "consensus data of a boundary block are an epoch and a number";
     let (mut outer, start) = byron_start(&mut cbor)?;
     let mut consensus = cbor.array_of(2..3, SHAPE)?;
@@ -104,12 +103,12 @@ fn boundary(mut cbor: Cbor<'_>) -> Result<Header, BlockError> {
     cbor.next(&mut outer, BYRON)?;
     cbor.skip()?;
     end(&mut cbor, outer, BYRON)?;
-    let slot = first_slot(&cbor, epoch)?;
+    let slot = first_slot(&cbor, epoch, epoch_slots)?;
     Ok(Header { slot, number, boundary_epoch: Some(epoch), ..start })
 }
 
-fn first_slot(cbor: &Cbor<'_>, epoch: u64) -> Result<u64, BlockError> {
-    epoch.checked_mul(BYRON_EPOCH_SLOTS).ok_or_else(|| cbor.error("an epoch beyond all numbers"))
+fn first_slot(cbor: &Cbor<'_>, epoch: u64, epoch_slots: u64) -> Result<u64, BlockError> {
+    epoch.checked_mul(epoch_slots).ok_or_else(|| cbor.error("an epoch beyond all numbers"))
 }
 
 fn pair(cbor: &mut Cbor<'_>) -> Result<(u64, u64), BlockError> {

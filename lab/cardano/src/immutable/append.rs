@@ -9,7 +9,7 @@ use std::{io, sync::Arc};
 use bristlecone::storage::{OpenMode, Storage, StorageFile};
 
 use super::{
-    TornTail, breaks,
+    Link, ReadOptions, TornTail,
     chunk::Chunk,
     layout::{ENTRY_BYTES, Entry, PRIMARY_VERSION, Part, file_name, parse_name},
     sources::{FILE_BYTES_MAX, Files},
@@ -24,7 +24,7 @@ pub struct Appender {
     storage: Arc<dyn Storage>,
     slots_in_chunk: u64,
     open: Option<Growing>,
-    last: Option<Point>,
+    last: Option<Link>,
     cut: Option<String>,
 }
 
@@ -41,8 +41,8 @@ struct Growing {
 }
 
 impl Appender {
-    /// Opens the database in a folder, or begins one, for a network whose chunks have so many slots each: 21,600 on mainnet
-    /// and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
+    /// Opens the database in a folder, or begins one, for a network whose chunks, as its epochs of Byron, have so many slots each:
+    /// 21,600 on mainnet and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
     ///
     /// # Errors
     /// [`ChainError::Order`] where the last blocks are in another chunk than their slots say, as where the chunks of another network
@@ -65,7 +65,7 @@ impl Appender {
     }
 
     /// Returns the last block of the database, and looks whether its chunk is the one for slots like its blocks have.
-    fn find_last(&self, newest: u32) -> Result<Option<Point>, ChainError> {
+    fn find_last(&self, newest: u32) -> Result<Option<Link>, ChainError> {
         let is_absent = |error: &ChainError| matches!(error, ChainError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
         for number in (0..=newest).rev() {
             let tail = if number == newest { TornTail::Cut } else { TornTail::Refuse };
@@ -84,7 +84,7 @@ impl Appender {
     }
 
     /// Returns the last block of a chunk, all blocks of which must be of its slots.
-    fn last_of(&self, chunk: &mut Chunk) -> Result<Option<Point>, ChainError> {
+    fn last_of(&self, chunk: &mut Chunk) -> Result<Option<Link>, ChainError> {
         let mut last = None;
         let (file, number, slots) = (chunk.files.name.clone(), chunk.files.number, self.slots_in_chunk);
         while let Some((block, offset)) = chunk.next()? {
@@ -96,15 +96,15 @@ impl Appender {
                 );
                 return Err(ChainError::Order { file, chunk: number, offset: offset as u64, slot, reason });
             }
-            last = Some(block.point());
+            last = Some(Link::of(&block));
         }
         Ok(last)
     }
 
     /// Returns the last block; `None` in an empty database.
     #[must_use]
-    pub const fn tip(&self) -> Option<Point> {
-        self.last
+    pub fn tip(&self) -> Option<Point> {
+        self.last.map(|last| last.point)
     }
 
     /// Returns what was cut off when the database was opened.
@@ -119,19 +119,25 @@ impl Appender {
     /// [`ChainError::Order`] for a block that does not continue the chain; [`ChainError::Io`], after which the database must
     /// be opened again.
     pub fn append(&mut self, block: &Block<'_>) -> Result<BlockPlace, ChainError> {
-        let point = block.point();
-        let number = u32::try_from(point.slot / self.slots_in_chunk);
-        let boundary = block.boundary_epoch().is_some();
+        let (link, slots) = (Link::of(block), self.slots_in_chunk);
+        let slot = link.point.slot;
+        let number = u32::try_from(slot / slots);
         let reason = match (&self.last, number) {
             (_, Err(_)) => Some("its slot is beyond all chunks".to_owned()),
-            (Some(last), _) => breaks(last, &point, block.previous(), boundary),
+            (Some(last), _) => last.breaks(&link),
             _ => None,
         };
         let number = number.unwrap_or(u32::MAX);
         let late = self.open.as_ref().is_some_and(|open| number < open.number);
-        if let Some(reason) = reason.or_else(|| late.then(|| "its chunk is complete".to_owned())) {
+        let reason = reason.or_else(|| late.then(|| "its chunk is complete".to_owned()));
+        // Of a boundary block the primary index has no other place than the first one.
+        let amid = link.is_boundary && !slot.is_multiple_of(slots);
+        let reason = reason.or_else(|| {
+            amid.then(|| format!("it is a boundary block, and with {slots} slots a chunk its slot begins no chunk"))
+        });
+        if let Some(reason) = reason {
             let file = self.storage.describe(&file_name(number, Part::Chunk));
-            return Err(ChainError::Order { file, chunk: number, offset: 0, slot: point.slot, reason });
+            return Err(ChainError::Order { file, chunk: number, offset: 0, slot, reason });
         }
         if self.open.is_none() {
             // A chain from its start has all chunks; of a later part the first one is that of its first block.
@@ -141,9 +147,8 @@ impl Appender {
             self.complete()?;
             self.begin(open + 1)?;
         }
-        let relative = if boundary { 0 } else { point.slot % self.slots_in_chunk + 1 };
-        let place = self.write(block, relative)?;
-        self.last = Some(point);
+        let place = self.write(block, self.relative(&link))?;
+        self.last = Some(link);
         Ok(place)
     }
 
@@ -200,11 +205,16 @@ impl Appender {
         Ok(())
     }
 
+    /// Returns the relative slot of a block, by which the primary index has it.
+    const fn relative(&self, link: &Link) -> u64 {
+        if link.is_boundary { 0 } else { link.point.slot % self.slots_in_chunk + 1 }
+    }
+
     fn write(&mut self, block: &Block<'_>, relative: u64) -> Result<BlockPlace, ChainError> {
         let Some(open) = &self.open else { return Ok(BlockPlace { chunk: 0, offset: 0, bytes: 0 }) };
         let (number, offset, entries, slots) = (open.number, open.chunk_bytes, open.entries, open.slots);
         self.put(Part::Chunk, block.bytes(), offset)?;
-        self.put(Part::Secondary, &entry_of(block, offset).write(), entries * ENTRY_BYTES as u64)?;
+        self.put(Part::Secondary, &Entry::of(block, offset).write(), entries * ENTRY_BYTES as u64)?;
         // The offsets of empty slots up to this one, and the one behind it.
         let (before, behind) = (entries * ENTRY_BYTES as u64, (entries + 1) * ENTRY_BYTES as u64);
         let mut offsets = Vec::new();
@@ -259,7 +269,9 @@ impl Appender {
         let chunk = read(Part::Chunk)?;
         let (primary, secondary) = (read(Part::Primary).ok(), read(Part::Secondary).ok());
         let files = Files { number, name, chunk, primary, secondary, single: false };
-        Ok(Chunk::open(files, true, tail, true))
+        // A node has made its chunks as long as the epochs of Byron.
+        let options = ReadOptions::default().tail(tail).byron_epoch_slots(self.slots_in_chunk);
+        Ok(Chunk::open(files, None, &options))
     }
 
     /// Writes the newest chunk again as far as its blocks are whole.
@@ -273,14 +285,13 @@ impl Appender {
         };
         self.begin_again(number)?;
         while let Some((block, _)) = chunk.next()? {
-            let relative = if block.boundary_epoch().is_some() { 0 } else { block.slot() % self.slots_in_chunk + 1 };
-            let point = block.point();
-            if let Some(reason) = self.last.and_then(|last| breaks(&last, &point, block.previous(), relative == 0)) {
-                self.cut = Some(format!("chunk {number}: the block of slot {} was cut off: {reason}", point.slot));
+            let link = Link::of(&block);
+            if let Some(reason) = self.last.and_then(|last| last.breaks(&link)) {
+                self.cut = Some(format!("chunk {number}: the block of slot {} was cut off: {reason}", link.point.slot));
                 break;
             }
-            self.write(&block, relative)?;
-            self.last = Some(point);
+            self.write(&block, self.relative(&link))?;
+            self.last = Some(link);
         }
         self.cut = self.cut.take().or_else(|| chunk.cut.take());
         let Some(open) = &self.open else { return Ok(()) };
@@ -301,17 +312,5 @@ impl Appender {
         let files = [create(Part::Chunk)?, create(Part::Primary)?, create(Part::Secondary)?];
         self.open = Some(Growing { number, files, chunk_bytes: 0, entries: 0, slots: 0, unsynced: true });
         self.put(Part::Primary, &[PRIMARY_VERSION, 0, 0, 0, 0], 0)
-    }
-}
-
-fn entry_of(block: &Block<'_>, offset: u64) -> Entry {
-    let header = block.header_range();
-    Entry {
-        offset,
-        header_offset: header.start as u16,
-        header_bytes: header.len() as u16,
-        crc: crc32fast::hash(block.bytes()),
-        hash: block.hash(),
-        slot: block.boundary_epoch().unwrap_or_else(|| block.slot()),
     }
 }

@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use super::{
-    TornTail,
+    ReadOptions, TornTail,
     layout::{ENTRY_BYTES, Entry, entries, filled_slots},
     sources::Files,
 };
-use crate::{Block, ChainError, cbor};
+use crate::{Block, ChainError, Era, cbor};
 
 /// A chunk that is read block by block.
 pub(super) struct Chunk {
@@ -19,7 +19,7 @@ pub(super) struct Chunk {
     next: usize,
     /// What is not there, or not whole, behind the blocks: known when they are all read.
     pub(super) cut: Option<String>,
-    check: bool,
+    options: ReadOptions,
 }
 
 /// How the blocks of a chunk are found.
@@ -34,18 +34,21 @@ enum Blocks {
 }
 
 impl Chunk {
-    /// Begins to read a chunk. Of the `newest` one the end may be missing.
-    pub(super) fn open(files: Files, newest: bool, tail: TornTail, check: bool) -> Self {
-        let blocks = if files.single {
-            Blocks::Single
-        } else if newest {
-            Blocks::Newest(Newest { at: 0, tail, ended: false })
-        } else {
-            let mut places = Vec::new();
-            let fault = list(&files, check, &mut places).err();
-            Blocks::Listed { places, fault }
+    /// Begins to read a chunk. Of the newest one, which has none `following`, the end may be missing.
+    pub(super) fn open(files: Files, following: Option<&Result<Files, ChainError>>, options: &ReadOptions) -> Self {
+        let blocks = match following {
+            _ if files.single => Blocks::Single,
+            None => Blocks::Newest(Newest { at: 0, entries: written(&files), agreed: 0, ended: false }),
+            Some(following) => {
+                let mut places = Vec::new();
+                let mut listed = list(&files, options.check, &mut places);
+                if let Some(following) = following.as_ref().ok().filter(|_| options.check) {
+                    listed = listed.and_then(|()| goes_on_to_its_end(&files, following));
+                }
+                Blocks::Listed { places, fault: listed.err() }
+            }
         };
-        Self { files, blocks, next: 0, cut: None, check }
+        Self { files, blocks, next: 0, cut: None, options: options.clone() }
     }
 
     /// Returns the next block, checked against its entry, and its offset.
@@ -54,12 +57,12 @@ impl Chunk {
         self.next += 1;
         match &mut self.blocks {
             Blocks::Single if index > 0 => Ok(None),
-            Blocks::Single => read(&self.files, 0..self.files.chunk.len(), None, self.check).map(Some),
+            Blocks::Single => read(&self.files, 0..self.files.chunk.len(), None, &self.options).map(Some),
             Blocks::Listed { places, fault } => match places.get(index) {
-                Some((at, entry)) => read(&self.files, at.clone(), Some(entry), self.check).map(Some),
+                Some((at, entry)) => read(&self.files, at.clone(), Some(entry), &self.options).map(Some),
                 None => fault.take().map_or(Ok(None), Err),
             },
-            Blocks::Newest(newest) => newest.next(&self.files, index, &mut self.cut),
+            Blocks::Newest(newest) => newest.next(&self.files, index, &self.options, &mut self.cut),
         }
     }
 }
@@ -69,18 +72,21 @@ fn read<'f>(
     files: &'f Files,
     at: Range<usize>,
     entry: Option<&Entry>,
-    check: bool,
+    options: &ReadOptions,
 ) -> Result<(Block<'f>, usize), ChainError> {
+    let (check, slots) = (options.check, options.byron_epoch_slots);
     let slot = entry.map(|entry| entry.slot);
     let bytes = &files.chunk[at.clone()];
     if let Some(reason) = entry.filter(|_| check).and_then(|entry| crc_differs(bytes, entry)) {
         return Err(files.damaged(at.start as u64, slot, reason));
     }
-    let block = Block::parse(bytes)
+    let block = Block::parse_with(bytes, slots)
         .map_err(|error| files.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
     let wrong = match entry {
         _ if !check => None,
-        entry => entry.and_then(|entry| differs(&block, at.start, entry)).or_else(|| body_differs(&block, entry)),
+        entry => {
+            entry.and_then(|entry| differs(&block, at.start, entry, slots)).or_else(|| body_differs(&block, entry))
+        }
     };
     wrong.map_or(Ok((block, at.start)), |reason| Err(files.damaged(at.start as u64, slot, reason)))
 }
@@ -152,12 +158,44 @@ fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
     (filled.len().min(listed.len()), reason)
 }
 
+/// Looks whether the primary index has an offset for every slot of its chunk, which a node adds before it begins the next chunk.
+/// How many slots that are the two chunks tell: one follows the other, and the first has the number by which it lies there. Where
+/// they do not tell it, as those of programs with another numbering, any length will do.
+fn goes_on_to_its_end(files: &Files, following: &Files) -> Result<(), ChainError> {
+    let (Some(primary), Some(first), Some(next)) = (&files.primary, first_slot(files), first_slot(following)) else {
+        return Ok(());
+    };
+    let slots = next.saturating_sub(first);
+    let follows = slots > 0 && files.number.checked_add(1) == Some(following.number);
+    let is_numbered = follows && u64::from(files.number).checked_mul(slots) == Some(first);
+    // Behind the version.
+    let (offsets, whole) = ((primary.len() / 4) as u64, slots.saturating_add(2));
+    if !is_numbered || offsets == whole {
+        return Ok(());
+    }
+    let reason = format!("its primary index has {offsets} offsets, and a chunk of {slots} slots has {whole}");
+    Err(files.damaged(files.chunk.len() as u64, None, reason))
+}
+
+/// Returns the slot with which the slots of a chunk begin, where several ordinary blocks have the same in both indexes.
+fn first_slot(files: &Files) -> Option<u64> {
+    let (filled, _) = filled_slots(files.primary.as_ref()?);
+    let (listed, _) = entries(files.secondary.as_ref()?);
+    let ordinary = filled.iter().zip(listed).filter(|(relative, _)| **relative > 0);
+    let mut starts = ordinary.map(|(relative, entry)| entry.slot.checked_sub(u64::from(*relative) - 1));
+    let (first, second) = (starts.next()??, starts.next()??);
+    (first == second && starts.all(|start| start == Some(first))).then_some(first)
+}
+
 /// The newest chunk, which may have been written to when the node stopped. The entries of its secondary index are compared
 /// as far as they go, and its primary index behind the last block.
 struct Newest {
     /// Where the next block begins.
     at: usize,
-    tail: TornTail,
+    /// How many entries of the secondary index were written, the last one perhaps in part.
+    entries: usize,
+    /// How many of them agreed with their blocks.
+    agreed: usize,
     /// What follows the last whole block was told.
     ended: bool,
 }
@@ -168,23 +206,25 @@ impl Newest {
         &mut self,
         files: &'f Files,
         index: usize,
+        options: &ReadOptions,
         cut: &mut Option<String>,
     ) -> Result<Option<(Block<'f>, usize)>, ChainError> {
         if self.ended {
             return Ok(None);
         }
         let at = self.at;
-        let secondary = files.secondary.as_deref().unwrap_or(&[]);
         if at < files.chunk.len() {
-            match look(&files.chunk, at, entry(secondary, index).as_ref()) {
-                Ok(block) => {
+            let entry = self.entry(files, index).map(|entry| (entry, index + 1 == self.entries));
+            match look(&files.chunk, at, entry, options.byron_epoch_slots) {
+                Ok((block, has_entry)) => {
                     self.at += block.bytes().len();
+                    self.agreed += usize::from(has_entry);
                     return Ok(Some((block, at)));
                 }
-                Err(wrong) => *cut = Some(self.ends_with(files, index, wrong)?),
+                Err(wrong) => *cut = Some(self.ends_with(files, index, options.tail, wrong)?),
             }
-        } else if let Some(reason) = indexes_differ(files, index) {
-            if self.tail == TornTail::Refuse {
+        } else if let Some(reason) = self.indexes_differ(files, index) {
+            if options.tail == TornTail::Refuse {
                 self.ended = true;
                 return Err(files.damaged(at as u64, None, reason));
             }
@@ -195,34 +235,57 @@ impl Newest {
     }
 
     /// Returns a note about what stands in the place of a block, or the error that it is.
-    fn ends_with(&mut self, files: &Files, index: usize, wrong: Wrong) -> Result<String, ChainError> {
-        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+    fn ends_with(&mut self, files: &Files, index: usize, tail: TornTail, wrong: Wrong) -> Result<String, ChainError> {
         let bytes = files.chunk.len();
         self.ended = true;
+        let entry = |index| self.entry(files, index).map(Entry::read);
         // A block behind which others begin was whole once.
-        let last = || entry(secondary, index + 1).is_none_or(|next| next.offset >= bytes as u64);
+        let last = || entry(index + 1).is_none_or(|next| next.offset >= bytes as u64);
         let torn = wrong.zeros || (wrong.ends_early && last());
-        let slot = entry(secondary, index).map(|entry| entry.slot);
+        let slot = entry(index).map(|entry| entry.slot);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
-        if self.tail == TornTail::Refuse || (self.tail == TornTail::Incomplete && !torn) {
+        if tail == TornTail::Refuse || (tail == TornTail::Incomplete && !torn) {
             return Err(error);
         }
         Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))
     }
+
+    /// Returns an entry of the secondary index that was written.
+    fn entry<'f>(&self, files: &'f Files, index: usize) -> Option<&'f [u8; ENTRY_BYTES]> {
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        secondary.as_chunks().0.get(index).filter(|_| index < self.entries)
+    }
+
+    /// Returns how the indexes differ from the blocks, which are `count` and all whole.
+    fn indexes_differ(&self, files: &Files, count: usize) -> Option<String> {
+        let secondary = files.secondary.as_deref().unwrap_or(&[]);
+        if secondary.len() != count * ENTRY_BYTES {
+            let bytes = secondary.len();
+            return Some(format!(
+                "the indexes end elsewhere than the blocks: {count} blocks, and a secondary index of {bytes} bytes"
+            ));
+        }
+        if self.agreed != count {
+            return Some(format!("its secondary index ends in zeros: {count} blocks, and {} entries", self.agreed));
+        }
+        let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
+        let listed: Vec<Entry> = entries(secondary).0.collect();
+        agreed(primary, &listed).1
+    }
 }
 
-/// Returns how the indexes of the newest chunk differ from its blocks, so many and all whole.
-fn indexes_differ(files: &Files, count: usize) -> Option<String> {
-    let secondary = files.secondary.as_deref().unwrap_or(&[]);
-    if secondary.len() != count * ENTRY_BYTES {
-        let bytes = secondary.len();
-        return Some(format!(
-            "the indexes end elsewhere than the blocks: {count} blocks, and a secondary index of {bytes} bytes"
-        ));
-    }
-    let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
-    let listed: Vec<Entry> = entries(secondary).0.collect();
-    agreed(primary, &listed).1
+/// Returns how many entries the secondary index has before zeros that go on to its end, as where the file grew and lost power
+/// before its bytes were written.
+fn written(files: &Files) -> usize {
+    let (entries, _) = files.secondary.as_deref().unwrap_or(&[]).as_chunks::<ENTRY_BYTES>();
+    entries.iter().rposition(|entry| *entry != [0; ENTRY_BYTES]).map_or(0, |last| last + 1)
+}
+
+/// Whether an entry begins as that of a block and goes on with zeros: the rest of it was not written.
+fn is_cut(entry: &[u8; ENTRY_BYTES], block: &Block<'_>, at: usize) -> bool {
+    let whole = Entry::of(block, at as u64).write();
+    let written = entry.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    *entry != whole && whole.starts_with(&entry[..written])
 }
 
 /// What is wrong with what stands in the place of a block.
@@ -234,28 +297,33 @@ struct Wrong {
     reason: String,
 }
 
-/// Reads a block of the newest chunk.
-fn look<'f>(chunk: &'f [u8], at: usize, entry: Option<&Entry>) -> Result<Block<'f>, Wrong> {
+/// Reads a block of the newest chunk; returns beside it whether it has an entry with which it agrees. Of the last entry, which is
+/// said beside it, the end may be missing: then it is no entry.
+fn look<'f>(
+    chunk: &'f [u8],
+    at: usize,
+    entry: Option<(&[u8; ENTRY_BYTES], bool)>,
+    byron_epoch_slots: u64,
+) -> Result<(Block<'f>, bool), Wrong> {
     let rest = &chunk[at..];
     let zeros = |from: usize| {
         let behind = rest.get(from..).unwrap_or(&[]);
         !behind.is_empty() && behind.iter().all(|byte| *byte == 0)
     };
-    let block = Block::first(rest).map_err(|error| Wrong {
+    let block = Block::first_with(rest, byron_epoch_slots).map_err(|error| Wrong {
         ends_early: cbor::ENDS_EARLY.contains(&error.reason),
         zeros: zeros(error.offset),
         reason: error.to_string(),
     })?;
-    let wrong = entry.and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry)));
+    let entry = entry.filter(|(entry, is_last)| !(*is_last && is_cut(entry, &block, at)));
+    let entry = entry.map(|(entry, _)| Entry::read(entry));
+    let entry = entry.as_ref();
+    let wrong = entry
+        .and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry, byron_epoch_slots)));
     let wrong = wrong.or_else(|| body_differs(&block, entry));
     let zeros = || zeros(block.bytes().len());
     wrong.map_or(Ok(()), |reason| Err(Wrong { ends_early: false, zeros: zeros(), reason }))?;
-    Ok(block)
-}
-
-/// Returns an entry of a secondary index.
-fn entry(secondary: &[u8], index: usize) -> Option<Entry> {
-    secondary.as_chunks().0.get(index).map(Entry::read)
+    Ok((block, entry.is_some()))
 }
 
 /// Returns how the bytes of a block differ from the checksum that the secondary index has of them, if it has one.
@@ -272,7 +340,7 @@ fn body_differs(block: &Block<'_>, entry: Option<&Entry>) -> Option<String> {
 }
 
 /// Returns how a block differs from what the secondary index says of it.
-fn differs(block: &Block<'_>, at: usize, entry: &Entry) -> Option<String> {
+fn differs(block: &Block<'_>, at: usize, entry: &Entry, byron_epoch_slots: u64) -> Option<String> {
     if entry.offset != at as u64 {
         return Some(format!("the secondary index has the block at byte {}", entry.offset));
     }
@@ -284,5 +352,16 @@ fn differs(block: &Block<'_>, at: usize, entry: &Entry) -> Option<String> {
         return Some("the secondary index has the block's header elsewhere".into());
     }
     let slot = block.boundary_epoch().unwrap_or_else(|| block.slot());
-    (slot != entry.slot).then(|| format!("the block is of slot {slot}, the secondary index has {}", entry.slot))
+    if slot == entry.slot {
+        return None;
+    }
+    let mut reason = format!("the block is of slot {slot}, the secondary index has {}", entry.slot);
+    if block.era() == Era::Byron {
+        // The index has the slot itself, the block an epoch and a slot in it.
+        reason += &format!(
+            "; an epoch of Byron is taken to have {byron_epoch_slots} slots: if this network has another number, name Byron's \
+             genesis file with --genesis"
+        );
+    }
+    Some(reason)
 }

@@ -1,6 +1,6 @@
 //! The files of a chunk: their names, and the entries of both indexes.
 
-use crate::BlockHash;
+use crate::{Block, BlockHash};
 
 /// The bytes of an entry of the secondary index.
 pub(crate) const ENTRY_BYTES: usize = 56;
@@ -56,6 +56,19 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Returns the entry of a block that lies at an offset.
+    pub(crate) fn of(block: &Block<'_>, offset: u64) -> Self {
+        let header = block.header_range();
+        Self {
+            offset,
+            header_offset: header.start as u16,
+            header_bytes: header.len() as u16,
+            crc: crc32fast::hash(block.bytes()),
+            hash: block.hash(),
+            slot: block.boundary_epoch().unwrap_or_else(|| block.slot()),
+        }
+    }
+
     pub(crate) fn read(bytes: &[u8; ENTRY_BYTES]) -> Self {
         fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
             bytes[at..at + N].try_into().unwrap_or([0; N])

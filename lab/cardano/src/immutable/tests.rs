@@ -11,6 +11,7 @@ use bristlecone_testkit::sim::{Policy, SimStorage};
 
 use super::*;
 
+mod byron;
 mod damage;
 
 fn data(name: &str) -> PathBuf {
@@ -371,10 +372,12 @@ fn after_a_power_cut_at_any_call_the_chain_goes_on_from_what_was_synced() {
 
 #[test]
 fn the_greatest_number_has_no_successor() {
-    let hash = |byte| BlockHash([byte; 32]);
-    let last = Point { slot: 1, number: u64::MAX, hash: hash(1) };
-    let next = Point { slot: 2, number: 0, hash: hash(2) };
-    assert!(breaks(&last, &next, Some(hash(1)), false).unwrap().contains("greatest number"));
-    let last = Point { number: u64::MAX - 1, ..last };
-    assert_eq!(breaks(&last, &Point { number: u64::MAX, ..next }, Some(hash(1)), false), None);
+    let hash = |byte: u8| BlockHash([byte; 32]);
+    let link = |slot: u8, number| Link {
+        point: Point { slot: slot.into(), number, hash: hash(slot) },
+        previous: slot.checked_sub(1).map(hash),
+        is_boundary: false,
+    };
+    assert!(link(1, u64::MAX).breaks(&link(2, 0)).unwrap().contains("greatest number"));
+    assert_eq!(link(1, u64::MAX - 1).breaks(&link(2, u64::MAX)), None);
 }

@@ -60,7 +60,7 @@ pub enum ReplayError {
     /// An input names an output that is not in the set.
     #[error(
         "chunk {chunk}, byte {offset}: {point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with \
-         --genesis if the chain begins there, or go on past missing inputs with --allow-missing"
+         --genesis, in another store or branch, if the chain begins there, or go on past missing inputs with --allow-missing"
     )]
     Missing {
         /// The chunk.

@@ -11,7 +11,7 @@ use bristlecone_needs::needs;
 
 use super::*;
 use crate::{
-    MemoryIndex, OutputRef, ReadOptions,
+    Genesis, MemoryIndex, OutputRef, ReadOptions,
     utxo::{LsmUtxo, TreeUtxo, output_path},
 };
 

@@ -12,6 +12,8 @@ use crate::{OutputRef, TxId};
 const KEY_BYTES: usize = 36;
 /// The key of the point, and of the number of entries, in a keyspace of their own.
 const TIP: &[u8] = b"tip";
+/// The key of the point of the first commit, which earlier versions did not keep.
+const BEGAN: &[u8] = b"began";
 
 /// The set in a database of its own, the last state alone.
 pub struct LsmUtxo {
@@ -21,6 +23,7 @@ pub struct LsmUtxo {
     state: Keyspace,
     mode: PersistMode,
     tip: UtxoTip,
+    began: Option<UtxoTip>,
     entries: u64,
 }
 
@@ -57,7 +60,9 @@ impl LsmUtxo {
                 })?
             }
         };
-        Ok(Self { file, database, outputs, state, mode, tip, entries })
+        let began = state.get(BEGAN).map_err(failed)?;
+        let began = began.and_then(|text| UtxoTip::parse(std::str::from_utf8(&text).ok()?));
+        Ok(Self { file, database, outputs, state, mode, tip, began, entries })
     }
 
     /// Makes durable what was committed.
@@ -102,14 +107,25 @@ impl UtxoStore for LsmUtxo {
             }
         }
         batch.insert(&self.state, TIP, format!("{entries} {tip}").as_bytes());
+        let is_first = self.tip == UtxoTip::Empty;
+        if is_first {
+            batch.insert(&self.state, BEGAN, tip.to_string().as_bytes());
+        }
         batch.commit().map_err(|source| self.failed(source))?;
         changes.clear();
         (self.tip, self.entries) = (tip, entries);
+        if is_first {
+            self.began = Some(tip);
+        }
         Ok(())
     }
 
     fn tip(&self) -> UtxoTip {
         self.tip
+    }
+
+    fn began(&self) -> Result<Option<UtxoTip>, UtxoError> {
+        Ok(self.began)
     }
 
     fn entries(&self) -> Result<u64, UtxoError> {

@@ -1,6 +1,8 @@
 //! The set as a versioned map.
 
-use bristlecone::{Branch, CommitId, Durability, Info, Map, Native, Repo, Result as StoreResult, Tree};
+use bristlecone::{
+    Branch, CommitId, Durability, Error as StoreError, Info, Map, Native, Repo, Result as StoreResult, Tree,
+};
 
 use super::{Changes, EachOutput, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest_by};
 use crate::{OutputRef, Point, TxId};
@@ -178,6 +180,23 @@ impl UtxoStore for TreeUtxo {
 
     fn tip(&self) -> UtxoTip {
         self.tip
+    }
+
+    /// Reads every commit up to the first.
+    fn began(&self) -> Result<Option<UtxoTip>, UtxoError> {
+        let mut next = self.head;
+        while let Some(id) = next {
+            let commit = match self.repo.read_commit(id) {
+                // Retention has cut what comes before.
+                Err(StoreError::Absent { .. }) => return Ok(None),
+                commit => commit?,
+            };
+            next = commit.parents.first().copied();
+            if next.is_none() {
+                return Ok(parse(&commit.message));
+            }
+        }
+        Ok(None)
     }
 
     fn entries(&self) -> Result<u64, UtxoError> {

@@ -57,7 +57,7 @@ pub fn replay<F: Format>(
     observer: &mut dyn Observer,
 ) -> Result<Report, ReplayError> {
     let pieces = Pieces { threads: pieces.threads.max(1), each: pieces.each.max(1) };
-    let cut = Cut::read(trace, options.commits, pieces)?;
+    let cut = Cut::read(trace, options, pieces)?;
     let before = repo.backend().stats();
     let shared = Shared::default();
     let began = Instant::now();
@@ -72,7 +72,7 @@ pub fn replay<F: Format>(
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("a piece does not panic");
         (threads.into_iter().map(join).collect::<Vec<bristlecone::Result<Part>>>(), samples, end)
     });
-    let mut report = Report { samples, end, memory: observer.memory(), ..Report::default() };
+    let mut report = Report { samples, end, cut: cut.note, memory: observer.memory(), ..Report::default() };
     for part in parts {
         let part = part?;
         report.rows.add_all(&part.rows);
@@ -95,15 +95,25 @@ struct Cut {
     // Where each piece starts in `bytes`, and where the last one ends.
     starts: Vec<usize>,
     rows: u64,
+    // What is said of a row in which the trace ends.
+    note: Option<String>,
 }
 
 impl Cut {
-    fn read(trace: &FilePath, commits: Option<u64>, pieces: Pieces) -> Result<Self, ReplayError> {
+    fn read(trace: &FilePath, options: &ReplayOptions, pieces: Pieces) -> Result<Self, ReplayError> {
         let mut reader = Reader::open(trace)?;
         let (file, start) = (reader.name().to_owned(), reader.offset());
-        let mut made = 0;
-        while commits.is_none_or(|commits| made < commits) {
-            let Some(row) = reader.next()? else { break };
+        let (mut made, mut note) = (0, None);
+        while options.commits.is_none_or(|commits| made < commits) {
+            let row = match reader.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(cut @ TraceError::Cut { .. }) if !options.strict => {
+                    note = Some(cut.to_string());
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            };
             made += u64::from(row.kind() == RowKind::Commit);
             if reader.offset() - start > BYTES_MAX {
                 return Err(ReplayError::TooLarge { file, bytes: reader.offset() - start, bytes_max: BYTES_MAX });
@@ -125,7 +135,7 @@ impl Cut {
             }
             starts.push(at);
         }
-        Ok(Self { bytes, starts, rows })
+        Ok(Self { bytes, starts, rows, note })
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Report {
     pub head: Option<(CommitId, CommitHash)>,
     /// How it went, in steps of a hundredth of the trace or 0.25 s; longer ones in a long replay.
     pub samples: Vec<Sample>,
+    /// Where the trace ends within a row: which row that is, and how many bytes of it are there.
+    pub cut: Option<String>,
     /// Why it ended.
     pub end: End,
 }

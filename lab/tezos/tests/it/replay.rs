@@ -184,33 +184,38 @@ fn an_observer_ends_a_replay_between_rows() -> Outcome {
 }
 
 #[test]
-fn a_cut_ends_a_replay_with_an_error_after_what_is_whole() -> Outcome {
+fn a_cut_ends_a_replay_after_what_is_whole_and_a_strict_one_with_an_error() -> Outcome {
     let bytes = shipped::bytes(REAL);
     // Where rows begin, and where the one begins that is cut in the published file.
     let starts = [0x0d, 0x27, 0x51, 0x75, 0xb4, 0xd6, 0x128];
     for length in 13..=bytes.len() {
         let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
-        for threads in [1, 2] {
+        for (threads, strict) in [(1, true), (2, true), (1, false), (2, false)] {
             let repo = memory(Tezos::new());
-            let options = ReplayOptions::default().threads(threads);
+            let options = ReplayOptions::default().threads(threads).strict(strict);
             let mut replay = Replay::new(&repo, options)?;
             let ended = replay.run(&mut Reader::new(&bytes[..length], "cut.repr")?, &mut ());
             let there = (length - starts[whole]) as u64;
+            let report = replay.report();
             match ended {
-                Ok(()) => assert_eq!(there, 0, "{length}"),
+                Ok(()) => {
+                    assert!(there == 0 || !strict, "{length}");
+                    assert_eq!((report.cut.is_some(), report.end), (there > 0, End::Trace), "{length}");
+                    let says = format!("{there} bytes are there");
+                    assert!(report.cut.as_ref().is_none_or(|cut| cut.contains(&says)), "{length}");
+                }
                 Err(ReplayError::Trace(TraceError::Cut { file, offset, row, bytes })) => {
                     assert_eq!((&file[..], offset, row), ("cut.repr", starts[whole] as u64, whole as u64));
-                    assert_eq!(bytes, there, "{length}");
+                    assert_eq!((bytes, strict), (there, true), "{length}");
                 }
                 Err(other) => panic!("{length}: {other}"),
             }
-            let report = replay.report();
             assert_eq!((report.rows.total(), report.commits), (whole as u64, u64::from(whole == 6)), "{length}");
             assert_eq!(repo.branch("main")?.head()?.is_some(), whole == 6, "{length}");
         }
     }
     // A replay that stops before the cut never hears of it.
-    let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions::default().commits(1))?;
-    assert_eq!((report.commits, report.end), (1, End::Commits));
+    let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions::default().commits(1).strict(true))?;
+    assert_eq!((report.commits, report.end, report.cut), (1, End::Commits, None));
     Ok(())
 }

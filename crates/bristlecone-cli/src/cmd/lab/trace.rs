@@ -1,5 +1,7 @@
 //! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store of the user's is opened.
 
+use std::{fmt::Display, io::Write};
+
 use clap::{Args, Subcommand};
 
 use crate::{cmd::Context, failure::Result};
@@ -35,4 +37,9 @@ pub(crate) fn run(args: TraceCommand, context: &mut Context) -> Result<()> {
         Verb::Convert(args) => convert::run(args, context),
         Verb::Generate(args) => generate::run(args, context),
     }
+}
+
+/// Writes to standard error what is to be known of a trace, and is no failure. Nor is a closed standard error.
+fn note(what: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "note: {what}");
 }

@@ -215,6 +215,46 @@ fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
 }
 
 #[test]
+fn an_older_chunk_whose_primary_index_ends_behind_its_last_block_is_told() {
+    let dir = copy("preview/immutable");
+    let whole = all("preview");
+    let chain = [dir.path().to_owned()];
+    for number in [0, 1] {
+        let file = dir.path().join(format!("{number:05}.primary"));
+        let bytes = fs::read(&file).unwrap();
+        let count = 216 * (number as usize + 1);
+        let (last, place) = whole[count - 1];
+        // The version, and the offsets up to the one behind the last block.
+        let filled = 1 + 4 * (last.slot as usize - 4320 * number as usize + 3);
+        for cut in [filled, filled + 4, bytes.len() - 4] {
+            fs::write(&file, &bytes[..cut]).unwrap();
+            let (points, ended) = read_until(&chain, ReadOptions::default());
+            assert_eq!(points, whole[..count], "chunk {number} cut at {cut}");
+            let Err(ChainError::Damaged { chunk, offset, reason, .. }) = ended else { panic!("{cut}: {ended:?}") };
+            assert_eq!((chunk, offset), (number, place.offset + u64::from(place.bytes)), "cut at {cut}");
+            assert!(reason.contains(&format!("has {} offsets", cut / 4)) && reason.contains("4322"), "{reason}");
+            let (points, ended) = read_until(&chain, ReadOptions::default().check(false));
+            assert!(points == whole && ended.is_ok(), "{ended:?}");
+        }
+        fs::write(&file, bytes).unwrap();
+    }
+    assert_eq!(read(&chain, ReadOptions::default()).unwrap(), (whole, None));
+}
+
+#[test]
+fn older_chunks_that_are_numbered_in_another_way_may_have_primary_indexes_of_other_lengths() {
+    // As epochs number them, without a place for a boundary block.
+    let dir = copy("devnet/immutable");
+    for number in 0..4 {
+        let file = dir.path().join(format!("{number:05}.primary"));
+        let bytes = fs::read(&file).unwrap();
+        assert_eq!(bytes[1..9], [0; 8]);
+        fs::write(&file, [&bytes[..1], &bytes[5..]].concat()).unwrap();
+    }
+    assert_eq!(read(&[dir.path().to_owned()], ReadOptions::default()).unwrap().0, all("devnet"));
+}
+
+#[test]
 fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
@@ -233,6 +273,48 @@ fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
         assert_eq!(points, whole[..count], "zeros from {within}");
         assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
     }
+}
+
+#[test]
+fn zeros_at_the_end_of_the_newest_secondary_index_leave_all_blocks_and_a_note() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let (index, file) = (dir.path().join("00003.secondary"), dir.path().join("00003.chunk"));
+    let bytes = fs::read(&index).unwrap();
+    let chain = [dir.path().to_owned()];
+    // Whole entries and a part of one, and zeros up to where the index should end, or beyond.
+    for (entries, part) in [(0, 0), (1, 8), (50, 0), (50, 1), (50, 16), (99, 48), (100, 0)] {
+        for more in [0, 1, 56, 4096] {
+            let mut torn = bytes[..entries * 56 + part].to_vec();
+            torn.resize(bytes.len() + more, 0);
+            if torn == bytes {
+                continue;
+            }
+            fs::write(&index, &torn).unwrap();
+            let (points, note) = read(&chain, ReadOptions::default()).unwrap();
+            assert_eq!(points, whole, "{entries} entries and {part} bytes");
+            assert!(note.unwrap().contains("secondary index"), "{entries} entries and {part} bytes");
+            let (points, ended) = read_until(&chain, ReadOptions::default().tail(TornTail::Refuse));
+            assert_eq!(points, whole, "{entries} entries and {part} bytes");
+            assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
+        }
+    }
+    // Without their entries blocks are compared with what their headers say of them.
+    fs::write(&index, vec![0; bytes.len()]).unwrap();
+    let mut chunk = fs::read(&file).unwrap();
+    let output = |index: usize| {
+        let place = whole[index].1;
+        let block = Block::parse(&chunk[place.offset as usize..][..place.bytes as usize]).unwrap();
+        let transaction = block.transactions().unwrap().next()?.unwrap();
+        let (_, output) = transaction.created().next().unwrap().unwrap();
+        Some((index, output.as_ptr() as usize - chunk.as_ptr() as usize))
+    };
+    let (altered, at) = (300..400).find_map(output).unwrap();
+    chunk[at + 10] ^= 1;
+    fs::write(&file, &chunk).unwrap();
+    let (points, ended) = read_until(&chain, ReadOptions::default());
+    assert_eq!(points, whole[..altered]);
+    assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
 }
 
 #[test]

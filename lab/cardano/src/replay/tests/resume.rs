@@ -6,15 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Durability, Native, Repo, storage::RealStorage};
+use bristlecone::{Durability, Native, Repo, SweepLimits, disk::DiskOptions, storage::RealStorage};
 
 use super::{DEVNET, allow, copy, data, done, genesis, memory, replay, repo, tree};
 use crate::{
-    Block, BlockHash, BlockIndex, Era, Genesis, MemoryIndex, OutputRef, TxId,
+    Block, BlockIndex, Era, Genesis, MemoryIndex, OutputRef, TxId,
     hash::from_hex_bytes,
     immutable::Appender,
-    replay::{ReplayError, ReplayOptions},
-    utxo::{Changes, TreeUtxo, UtxoError, UtxoStore, UtxoTip},
+    made_up::{byron_blocks, empty_blocks, files_of},
+    replay::{Replay, ReplayError, ReplayOptions},
+    utxo::{Changes, LsmUtxo, TreeUtxo, UtxoError, UtxoStore, UtxoTip},
 };
 
 #[test]
@@ -222,60 +223,6 @@ fn a_set_of_genesis_outputs_takes_no_chain_without_its_first_chunk() {
     assert_eq!(partial.entries().unwrap(), 8);
 }
 
-/// Makes blocks of Byron without transactions, of an epoch and a slot in it each; boundary blocks have no slot.
-fn byron_blocks(places: &[(u32, Option<u32>)]) -> Vec<Vec<u8>> {
-    let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
-    let hash = |hashed: &[u8]| bytes(&BlockHash::of(&[hashed]).0);
-    let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
-    let mut previous = [9; 32];
-    let mut blocks = Vec::new();
-    let mut height = 0;
-    for (epoch, slot) in places {
-        let consensus = match slot {
-            None => [&[0x82][..], &number(*epoch), &[0x81], &number(height)].concat(),
-            Some(slot) => {
-                height += 1;
-                let at = [&[0x82][..], &number(*epoch), &number(*slot)].concat();
-                [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
-            }
-        };
-        // No transactions, no certificates, no delegations, no updates.
-        let (body, proof, extra): (&[u8], _, _) = match slot {
-            None => (&[0x80], hash(&[0x80]), vec![0x80]),
-            Some(_) => {
-                let transactions = [&[0x83, 0][..], &hash(&[]), &hash(&[0x9f, 0xff])].concat();
-                let others = [&[0x82, 3][..], &hash(&[0xa0]), &hash(&[0x80]), &hash(&[0x80])].concat();
-                let proof = [&[0x84][..], &transactions, &others].concat();
-                let extra = [&[0x84, 0x80, 0x80, 0xa0][..], &hash(&[0x80])].concat();
-                (&[0x84, 0x80, 0x82, 3, 0x80, 0x80, 0x80], proof, extra)
-            }
-        };
-        let header = [&[0x85, 1][..], &bytes(&previous), &proof, &consensus, &extra].concat();
-        let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
-        previous = Block::parse(&block).unwrap().hash().0;
-        blocks.push(block);
-    }
-    blocks
-}
-
-/// Makes blocks of Shelley, Allegra and Mary without transactions.
-fn empty_blocks(eras: &[Era]) -> Vec<Vec<u8>> {
-    let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
-    let parts = [[0x80], [0x80], [0xa0]];
-    let hashes = parts.map(|part| BlockHash::of(&[&part]).0);
-    let body = bytes(&BlockHash::of(&[hashes.as_flattened()]).0);
-    let mut previous = vec![0xf6];
-    let mut blocks = Vec::new();
-    for (number, era) in (0..).zip(eras) {
-        let slot = [0x18, 100 + number];
-        let header = [&[0x89, number][..], &slot, &previous, &[0, 0, 0, 0, 0], &body].concat();
-        let block = [&[0x82, *era as u8, 0x84, 0x82][..], &header, &[0x40], parts.as_flattened()].concat();
-        previous = bytes(&Block::parse(&block).unwrap().hash().0);
-        blocks.push(block);
-    }
-    blocks
-}
-
 #[test]
 fn outputs_of_redemption_leave_the_set_wherever_a_chain_is_parted() {
     let address =
@@ -284,7 +231,7 @@ fn outputs_of_redemption_leave_the_set_wherever_a_chain_is_parted() {
     let redeemable = [&[0x82, 0x58, 0x2b][..], &address, &[7]].concat();
     let output = |address: &[u8]| OutputRef { tx: TxId::of(&[address]), index: 0 };
     let outputs = vec![(output(&address), redeemable.clone()), (output(&[9]), vec![0x82, 0x41, 9, 7])];
-    let genesis = [Genesis { magic: None, outputs }];
+    let genesis = [Genesis { outputs, ..Genesis::default() }];
     let dir = tempfile::tempdir().unwrap();
     let eras = [Era::Shelley, Era::Shelley, Era::Allegra, Era::Allegra, Era::Mary];
     let blocks = empty_blocks(&eras);
@@ -319,20 +266,58 @@ fn outputs_of_redemption_leave_the_set_wherever_a_chain_is_parted() {
     assert_eq!((set.entries().unwrap(), set.contains(&output(&[9])).unwrap()), (1, true));
 }
 
+/// Names genesis files for a set that is there; returns what is said against it.
+fn refused(set: &mut dyn UtxoStore) -> Option<String> {
+    let mut index = memory();
+    let mut replay = Replay::new(&mut index, set, ReplayOptions::default()).unwrap();
+    replay.begin(&genesis()).err().map(|error| error.to_string())
+}
+
+#[test]
+fn genesis_files_are_refused_for_a_set_that_began_without_them() {
+    const REFUSED: &str = "the set began without genesis outputs; name another store or branch";
+    let dir = tempfile::tempdir().unwrap();
+    let lsm = || LsmUtxo::open(dir.path(), 1 << 20, Durability::None).unwrap();
+    let repo = repo();
+    let (mut versioned, mut plain) = (tree(&repo), lsm());
+    for set in [&mut versioned as &mut dyn UtxoStore, &mut plain] {
+        let (ended, _) = replay(set, &mut memory(), &[data("preview")], ReplayOptions::default(), &[]);
+        let Err(error @ ReplayError::Missing { .. }) = ended else { panic!("{ended:?}") };
+        assert!(error.to_string().contains("--genesis, in another store or branch"), "{error}");
+        assert!(matches!(set.began().unwrap(), Some(UtxoTip::Block(point)) if point.number == 0));
+        assert_eq!(refused(set).as_deref(), Some(REFUSED));
+        let (ended, _) = replay(set, &mut memory(), &[data("preview")], ReplayOptions::default(), &[]);
+        assert!(matches!(ended, Err(ReplayError::Missing { .. })), "without them it is as before: {ended:?}");
+    }
+    drop(plain);
+    assert_eq!(refused(&mut lsm()).as_deref(), Some(REFUSED));
+    // A set that began with them is taken, also where none of them is left.
+    let mut set = TreeUtxo::open(&repo, "whole", Durability::None).unwrap();
+    done(&mut set, "preview", ReplayOptions::default(), &genesis());
+    assert_eq!((refused(&mut set), set.began().unwrap()), (None, Some(UtxoTip::Genesis)));
+    let mut changes = Changes::default();
+    for (output, _) in genesis().iter().flat_map(|file| &file.outputs) {
+        if set.contains(output).unwrap() {
+            changes.spend(*output);
+        }
+    }
+    let tip = set.tip();
+    set.commit(&mut changes, tip).unwrap();
+    assert_eq!(refused(&mut set), None);
+    // So is one whose first commit retention has cut, since nothing tells how it began.
+    let dir = tempfile::tempdir().unwrap();
+    let cut = Repo::create(dir.path(), TreeUtxo::format(), DiskOptions::default()).unwrap();
+    done(&mut tree(&cut), "devnet", allow(), &[]);
+    assert_eq!(refused(&mut tree(&cut)).as_deref(), Some(REFUSED));
+    cut.set_retention(&"last 3 refs/heads/*".parse().unwrap()).unwrap();
+    cut.sweep(&[], &SweepLimits::default()).unwrap();
+    assert_eq!((tree(&cut).began().unwrap(), refused(&mut tree(&cut))), (None, None));
+}
+
 /// Makes a chain with boundary blocks before those of slots 0 and 21,600, of a file each.
 fn byron_chain(dir: &Path) -> Vec<PathBuf> {
     let places = [(0, None), (0, Some(0)), (0, Some(1)), (0, Some(5)), (1, None), (1, Some(0)), (1, Some(1))];
     files_of(dir, &byron_blocks(&places))
-}
-
-/// Writes blocks, a file each.
-fn files_of(dir: &Path, blocks: &[Vec<u8>]) -> Vec<PathBuf> {
-    let write = |(index, block): (usize, &Vec<u8>)| {
-        let file = dir.join(format!("{index}.cbor"));
-        fs::write(&file, block).unwrap();
-        file
-    };
-    blocks.iter().enumerate().map(write).collect()
 }
 
 #[test]
@@ -364,7 +349,7 @@ fn blocks_of_another_network_than_the_genesis_file_are_refused() {
         appender.append(&Block::parse(block).unwrap()).unwrap();
     }
     appender.sync().unwrap();
-    let network = |magic| [Genesis { magic: Some(magic), outputs: Vec::new() }];
+    let network = |magic| [Genesis { magic: Some(magic), ..Genesis::default() }];
     let refused = |set: &mut TreeUtxo, chain: &[PathBuf], place, of: &[u8]| {
         let tip = set.tip().point();
         let (ended, report) = replay(set, &mut memory(), chain, ReplayOptions::default(), &network(2));

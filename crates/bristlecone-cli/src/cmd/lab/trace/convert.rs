@@ -5,6 +5,7 @@ use std::{fs::File, path::PathBuf};
 use bristlecone_tezos::{KeyBuf, PathConversion, Reader, Row, RowKind, TraceError, Writer};
 use clap::Args;
 
+use super::note;
 use crate::{
     cmd::Context,
     failure::{Failure, Result},
@@ -25,8 +26,8 @@ Conversions: v0 joins hashes that were chopped into steps of 2, 2, 2, 2, 2 and 3
 spread entries over directories; v0+v1 does both, v1 first. With other keys come other hashes: the recorded ones stay
 as they are, and cannot be checked any more.
 
-The file appears under its name when all is written. Of a trace that is cut within a row, that is the rows before the
-cut, and the exit code is 3.")]
+The file appears under its name when all is written. Of a trace that ends within a row, that is the rows before it, with
+a note; with --strict the exit code is 3 then.")]
 pub(super) struct ConvertArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -43,6 +44,9 @@ pub(super) struct ConvertArgs {
     /// Replace a file that is there
     #[arg(long)]
     force: bool,
+    /// A trace that ends within a row is an error, not a note
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
@@ -50,7 +54,7 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
     let (new, file) = NewFile::create(&args.out, args.force)?;
     let mut writer = Writer::named(file, show(&args.out))?;
     let mut done = Converted::default();
-    // Of a trace that is cut, what is whole is written all the same.
+    // Of a trace that is cut, what is whole is written.
     let cut = match convert(&args, &mut reader, &mut writer, &mut done) {
         Ok(()) => None,
         Err(error @ TraceError::Cut { .. }) => Some(error),
@@ -78,8 +82,13 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
         "partial_bytes": reader.partial(),
     });
     context.out.document(all)?;
-    let out = show(&args.out);
-    cut.map_or(Ok(()), |error| Err(Failure::failed(format!("{error}, and are now in {out}"))))
+    let Some(error) = cut else { return Ok(()) };
+    let says = format!("{error}, and are now in {}", show(&args.out));
+    if args.strict {
+        return Err(Failure::failed(says));
+    }
+    note(&says);
+    Ok(())
 }
 
 #[derive(Default)]

@@ -7,6 +7,7 @@ use bristlecone_tezos::{Reader, RowKind, TraceError, TraceInfo, VALUE_BUCKETS};
 use clap::Args;
 use serde_json::Value;
 
+use super::note;
 use crate::{
     cmd::Context,
     failure::Result,
@@ -27,7 +28,7 @@ Examples:
   cone trace info data4.repr -o json
 
 The whole file is read, and every row checked. Shapes are keys with the steps that vary written as *.
-Of a trace that is cut within a row, the rows before the cut are counted, and the exit code is 3.")]
+A trace that ends within a row ends before it, with a note; with --strict the exit code is 3 then.")]
 pub(super) struct InfoArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -35,12 +36,15 @@ pub(super) struct InfoArgs {
     /// How many shapes of keys to list
     #[arg(long, value_name = "N", default_value_t = 20)]
     shapes: usize,
+    /// A trace that ends within a row is an error, not a note
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     let mut reader = Reader::open(&args.file)?;
     let mut info = TraceInfo::new();
-    // Of a trace that is cut, what is whole is counted all the same.
+    // Of a trace that is cut, what is whole is counted.
     let cut = match gather(&mut reader, &mut info) {
         Ok(()) => None,
         Err(error @ TraceError::Cut { .. }) => Some(error),
@@ -49,7 +53,14 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     let trace = Trace { file: args.file, partial: reader.partial(), shapes: args.shapes, info };
     trace.write_human(&mut context.out)?;
     context.out.document(trace.describe())?;
-    cut.map_or(Ok(()), |error| Err(error.into()))
+    match cut {
+        Some(error) if args.strict => Err(error.into()),
+        Some(error) => {
+            note(&error);
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 fn gather(reader: &mut Reader<File>, info: &mut TraceInfo) -> Result<(), TraceError> {

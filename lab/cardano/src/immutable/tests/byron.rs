@@ -1,0 +1,86 @@
+//! Chains of Byron: networks with epochs of their own, and the order of boundary blocks and others.
+
+use std::{fs, sync::Arc};
+
+use bristlecone::storage::RealStorage;
+
+use super::{read, read_until};
+use crate::{
+    Block, ChainError, Genesis, ReadOptions,
+    immutable::Appender,
+    made_up::{byron_blocks, files_of},
+};
+
+#[test]
+fn epochs_have_as_many_slots_as_the_genesis_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(RealStorage::new(dir.path()));
+    let blocks = byron_blocks(&[(0, None), (0, Some(0)), (0, Some(99)), (1, None), (1, Some(0)), (1, Some(7))]);
+    let mut appender = Appender::open(storage.clone(), 100).unwrap();
+    let mut written = Vec::new();
+    for block in &blocks {
+        let block = Block::parse_with(block, 100).unwrap();
+        written.push((block.point(), appender.append(&block).unwrap()));
+    }
+    appender.sync().unwrap();
+    assert_eq!(written.iter().map(|(point, _)| point.slot).collect::<Vec<_>>(), [0, 0, 99, 100, 100, 107]);
+    assert_eq!(Appender::open(storage, 100).unwrap().tip(), Some(written[5].0));
+    let file = dir.path().join("genesis.json");
+    let genesis = |k: &str| {
+        let text = format!(r#"{{"nonAvvmBalances":{{}},"protocolConsts":{{"k":{k},"protocolMagic":1}}}}"#);
+        fs::write(&file, text).unwrap();
+        Genesis::read(&file)
+    };
+    let slots = genesis("10").unwrap().byron_epoch_slots.unwrap();
+    let chain = [dir.path().to_owned()];
+    assert_eq!(read(&chain, ReadOptions::default().byron_epoch_slots(slots)).unwrap(), (written.clone(), None));
+    assert_eq!(genesis("2160").unwrap().byron_epoch_slots, Some(21_600));
+    for none in ["0", "18446744073709551615"] {
+        assert!(genesis(none).unwrap_err().to_string().contains("10 k slots"), "{none}");
+    }
+    // Without that file the error says what was taken for granted.
+    let (points, ended) = read_until(&chain, ReadOptions::default());
+    assert_eq!(points.len(), 4);
+    let Err(error @ ChainError::Damaged { chunk: 1, .. }) = ended else { panic!("{ended:?}") };
+    for part in ["of slot 21600, the secondary index has 100", "21600 slots", "--genesis"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_slot_has_one_block_and_a_boundary_block_comes_before_all_of_its_epoch() {
+    let all = [(0, None), (0, Some(0)), (0, Some(5))];
+    // How a chain begins, and what cannot come behind it.
+    for (start, next) in [
+        (&all[..2], (0, Some(0))),
+        (&all[..], (0, Some(5))),
+        (&all[..], (0, Some(4))),
+        (&all[..], (0, None)),
+        (&all[..1], (0, None)),
+        (&all[1..2], (0, None)),
+    ] {
+        let blocks = byron_blocks(&[start, &[next]].concat());
+        let (dir, db) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (points, ended) = read_until(&files_of(dir.path(), &blocks), ReadOptions::default());
+        assert_eq!(points.len(), start.len(), "{next:?} behind {start:?}");
+        assert!(matches!(ended, Err(ChainError::Order { .. })), "{next:?} behind {start:?}: {ended:?}");
+        let mut appender = Appender::open(Arc::new(RealStorage::new(db.path())), 21_600).unwrap();
+        let mut written = Vec::new();
+        for block in &blocks {
+            let block = Block::parse(block).unwrap();
+            match appender.append(&block) {
+                Ok(place) => written.push((block.point(), place)),
+                Err(error) => assert!(matches!(error, ChainError::Order { .. }), "{error}"),
+            }
+        }
+        appender.sync().unwrap();
+        assert_eq!(written.len(), start.len(), "{next:?} behind {start:?}");
+        assert_eq!(read(&[db.path().to_owned()], ReadOptions::default()).unwrap(), (written, None));
+    }
+    // Chunks that are not as long as the epochs have no place for a boundary block amid them.
+    let db = tempfile::tempdir().unwrap();
+    let blocks = byron_blocks(&[(1, None)]);
+    let mut appender = Appender::open(Arc::new(RealStorage::new(db.path())), 1_000).unwrap();
+    let error = appender.append(&Block::parse(&blocks[0]).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("begins no chunk"), "{error}");
+}
