@@ -120,23 +120,30 @@ impl DiskState {
     /// Does the flush that grouped appends asked for where no thread does it.
     #[inline]
     pub(super) fn flush_deferred(&self) -> Result<(), Error> {
-        if self.background.flusher.take_owed(FLUSH) {
-            self.sync_to(self.published.end())?;
+        if self.background.flusher.take_owed(FLUSH) { self.flush_published() } else { Ok(()) }
+    }
+
+    /// Syncs all that this process knows of. Where that fails and appends wait for it, it is owed: the next one does it, or fails.
+    pub(super) fn flush_published(&self) -> Result<(), Error> {
+        let flushed = self.sync_to(self.published.end());
+        if flushed.is_err() && self.sync.wanted.load(Relaxed) {
+            self.background.flusher.owe(FLUSH);
         }
-        Ok(())
+        flushed
     }
 
     /// Does what an append's durability asks for once it is written.
     fn ensure(&self, end: u64, durability: Durability) -> Result<(), Error> {
-        match durability {
-            Durability::None => {
-                self.write_out(end);
-                return Ok(());
-            }
-            Durability::Grouped => _ = self.background.flusher.ask(FLUSH),
-            Durability::Synced => self.sync_to(end)?,
+        if durability == Durability::None {
+            self.write_out(end);
+            return Ok(());
         }
+        // First of all: whoever fails to sync looks at it.
         self.sync.wanted.store(true, Relaxed);
+        if durability == Durability::Synced {
+            return self.sync_to(end);
+        }
+        self.background.flusher.ask(FLUSH);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod churn;
+mod closing;
 mod collect;
 mod combinators;
 mod conformance;
