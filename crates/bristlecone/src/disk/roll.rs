@@ -141,9 +141,7 @@ impl DiskState {
         let segment = table.keep(Arc::new(segment)).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| segment.head_error(self.header.salt))?;
         if !head.ahead {
-            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-                return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
-            }
+            self.sync_names(SEGMENTS)?;
             self.sync.note_named(number);
             self.sync.note_durable(Tail::start(&head).location());
         }

@@ -181,11 +181,6 @@ impl Segment {
         handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Write), Ok)
     }
 
-    /// Makes the file's bytes durable.
-    pub(super) fn sync_data(&self) -> io::Result<()> {
-        self.writable()?.sync_data()
-    }
-
     /// Returns the whole file's bytes, where it is mapped.
     #[inline]
     pub(super) fn mapped(&self) -> Option<&[u8]> {
