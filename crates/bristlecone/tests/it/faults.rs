@@ -8,12 +8,12 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Retention, Sink,
     disk::{DiskBackend, DiskOptions},
     storage::{RealStorage, Storage},
 };
@@ -328,4 +328,42 @@ fn a_folder_that_cannot_be_opened_fails_one_call_alone() {
         }
     }
     assert!(failed > 5, "{failed}");
+}
+
+/// A sync of the folder that failed may have lost the names of segments that waited for one, and the next sync says nothing of it:
+/// no commit may rely on them, whether the sync was for a table of refs or for the store's state.
+#[test]
+fn after_a_failed_sync_of_names_no_commit_relies_on_them() {
+    for by_rules in [false, true] {
+        let (disk, armed) = (SimStorage::new(), Arc::new(AtomicBool::new(false)));
+        let (failing, is_armed) = (disk.clone(), armed.clone());
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "sync_dir" && is_armed.swap(false, Relaxed) {
+                failing.fail_at(failing.calls() + 1, Fault::Forgotten, Times::Once);
+            }
+        });
+        let backend = DiskBackend::create(Arc::new(hooked), format_tag(), tiny()).unwrap();
+        let append = |name: &str, refs: usize, bytes: usize, durability| {
+            let mut batch = Batch::new();
+            batch.put(Kind::Contents, Oid::from_array([7; 32]), &vec![7; bytes], &[], &[]);
+            let to = || Some(RefTarget::Symbolic("main".to_owned()));
+            let one = |n: usize| RefMove { name: format!("{name}/{n:03}"), expected: Expected::Any, to: to() };
+            backend.append(batch, &(0..refs).map(one).collect::<Vec<_>>(), durability).map(drop)
+        };
+        // Three segments, the last two without durable names; the head of a fourth would name a table of refs.
+        append("one", 1, 3000, Durability::None).unwrap();
+        append("two", 1, 3000, Durability::None).unwrap();
+        append("many/refs/with/long/names", 30, 10, Durability::None).unwrap();
+        armed.store(true, Relaxed);
+        let rules: Retention = "last 3 *\n".parse().unwrap();
+        let failed = match by_rules {
+            true => backend.replace_retention(None, &rules).map(drop),
+            false => append("three", 1, 3000, Durability::None),
+        };
+        assert!(failed.is_err() && !armed.load(Relaxed), "{failed:?}");
+        let after = append("after", 1, 10, Durability::Synced);
+        let left = DiskBackend::open(Arc::new(disk.reboot(1, Policy::Lost)), None, tiny(), false).unwrap();
+        assert!(after.is_err() || left.get_ref("after/000").unwrap().is_some(), "a synced commit is lost");
+        assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
+    }
 }
