@@ -213,12 +213,13 @@ impl DiskState {
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
         self.refuse_taken_back(log)?;
+        // From here on no other process can have committed what this one has not met.
+        let _writing = WritingFlag::begin(&self.writing);
         log.followed = false;
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        let _writing = WritingFlag::begin(&self.writing);
         work(log)
     }
 }

@@ -1,6 +1,7 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
 mod ahead;
+mod beside;
 mod churn;
 mod closing;
 mod collect;
