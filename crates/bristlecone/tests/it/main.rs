@@ -48,6 +48,7 @@ mod ranges;
 #[cfg(feature = "git")]
 mod real_git;
 mod retention;
+mod rolls;
 mod shared;
 mod stores;
 mod structure;
