@@ -419,15 +419,19 @@ impl DiskBackend {
             return Ok(());
         }
         shared.stop_background();
+        // Before the lock, which another process may hold for long: what was appended is durable whatever comes of that.
+        shared.flush_deferred()?;
         if !lock(&shared.log).appended {
             return shared.poison.check();
         }
+        shared.sync_to(shared.published.end())?;
         shared.locked(|log| {
             if log.tail.version >= 2 && shared.has_many_moved() {
                 // The next opening takes longer where that fails; nothing else does, unless nothing can be written any more.
                 let _ = shared.roll(log, 0);
                 shared.poison.check()?;
             }
+            // What other processes have appended by now, and a segment that was just begun.
             shared.sync_to(log.tail.location())?;
             shared.note_end(log.tail.location(), false);
             let segment = shared.tail_segment(&log.tail)?;
@@ -806,9 +810,9 @@ impl Backend for DiskBackend {
             return Ok(());
         }
         self.shared.poison.check()?;
-        self.shared.background.flusher.take_owed(background::FLUSH);
         // What other processes appended is meant too.
         self.shared.refresh()?;
+        self.shared.flush_deferred()?;
         self.shared.sync_to(self.shared.published.end())
     }
 

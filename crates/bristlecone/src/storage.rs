@@ -12,9 +12,11 @@ use std::{fmt, io, sync::Arc};
 
 mod origin;
 mod real;
+mod unopened;
 
 pub use origin::Origin;
 pub use real::{RealStorage, Sharing};
+pub use unopened::Unopened;
 
 /// A folder in which an engine keeps its files.
 pub trait Storage: Send + Sync + fmt::Debug {
@@ -103,7 +105,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Makes the names in a folder durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system. After a failure nothing is known of the names that changed since the last success, unless the folder
+    /// could not be opened: [`Unopened::is`] tells.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
     /// Returns how many bytes files here may still take, in all; `None` where that is unknown.

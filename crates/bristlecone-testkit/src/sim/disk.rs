@@ -135,6 +135,10 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn forget_names(&mut self, dir: &str) {
+        Arc::make_mut(&mut self.names).forget(dir);
+    }
+
     pub(super) fn write(&mut self, id: u64, bytes: &[u8], offset: u64) {
         let seq = self.step();
         self.file_mut(id).write(bytes, offset, seq);

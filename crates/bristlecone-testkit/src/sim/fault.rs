@@ -61,6 +61,9 @@ pub enum Fault {
     /// Input/output error. A write may have gone part of the way; after a sync nothing is known of what it
     /// should have made durable.
     Io,
+    /// As [`Fault::Io`]; and after a sync of a folder the names that it should have made durable count as durable and are not, so
+    /// that no later sync brings them.
+    Forgotten,
     /// No space left on the device. A write may have gone part of the way.
     NoSpace,
     /// Interrupted by a signal; nothing happened.
@@ -71,14 +74,14 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Io, Self::NoSpace, Self::Interrupted, Self::Short];
+    pub const ALL: [Self; 5] = [Self::Io, Self::Forgotten, Self::NoSpace, Self::Interrupted, Self::Short];
 
     /// Returns the system's error, if the fault is one.
     #[must_use]
     pub fn error(self) -> Option<io::Error> {
         // The numbers of Linux: 5 = EIO, 28 = ENOSPC, 4 = EINTR.
         Some(match self {
-            Self::Io => io::Error::from_raw_os_error(5),
+            Self::Io | Self::Forgotten => io::Error::from_raw_os_error(5),
             Self::NoSpace => io::Error::from_raw_os_error(28),
             Self::Interrupted => io::Error::from_raw_os_error(4),
             Self::Short => return None,

@@ -97,6 +97,11 @@ impl SimNames {
         });
     }
 
+    /// Lets what happened in one folder count as durable, though it is not.
+    pub(super) fn forget(&mut self, dir: &str) {
+        self.pending.retain(|change| !change.touches(dir));
+    }
+
     /// Returns the numbers of the pending changes.
     pub(super) fn pending(&self) -> impl Iterator<Item = u64> {
         self.pending.iter().map(|change| change.seq)

@@ -26,7 +26,12 @@ impl SimStorage {
         let mut state = self.lock();
         let fault = state.enter(self.process, kind, &name.into(), 0, 0)?;
         let done = match fault.and_then(Fault::error) {
-            Some(error) => Err(error),
+            Some(error) => {
+                if (kind, fault) == (CallKind::SyncDir, Some(Fault::Forgotten)) {
+                    state.disk.forget_names(name);
+                }
+                Err(error)
+            }
             None => run(&mut state),
         };
         state.leave(self.process);
@@ -212,7 +217,7 @@ impl StorageFile for SimFile {
             None => room,
             Some(Fault::Short) => room.min(bytes.len().div_ceil(2)),
             Some(Fault::Interrupted) => 0,
-            Some(Fault::Io | Fault::NoSpace) => state.rng().index(room + 1),
+            Some(Fault::Io | Fault::Forgotten | Fault::NoSpace) => state.rng().index(room + 1),
         };
         if count > 0 {
             state.write(self.id, &bytes[..count], offset);

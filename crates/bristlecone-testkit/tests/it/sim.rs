@@ -282,3 +282,24 @@ fn a_process_that_is_stopped_holds_no_locks_and_what_it_wrote_stays() {
     assert!(yours.write_at(b"d", 3).is_ok() && other.stopped().is_none());
     assert_eq!(disk.reboot(0, Policy::Lost).contents("ones").unwrap(), vec![1; 10]);
 }
+
+#[test]
+fn names_that_a_failed_sync_forgot_are_not_brought_by_a_later_one() {
+    let disk = disk_of_ones(10);
+    disk.create_dir("folder").unwrap();
+    file(&disk, "folder/in it");
+    file(&disk, "before");
+    disk.fail_at(disk.calls() + 1, Fault::Forgotten, Times::Once);
+    assert!(disk.sync_dir("").is_err());
+    file(&disk, "after");
+    disk.sync_dir("").unwrap();
+    let names = |disk: &SimStorage| disk.files().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names(&disk), ["after", "before", "folder/in it", "ones"]);
+    for policy in Policy::ALL {
+        assert_eq!(names(&disk.reboot(0, policy)), ["after", "ones"], "{policy:?}");
+    }
+    // What happens to such a name later is as ever.
+    disk.rename("before", "renamed").unwrap();
+    disk.sync_dir("").unwrap();
+    assert_eq!(names(&disk.reboot(0, Policy::Lost)), ["after", "ones", "renamed"]);
+}

@@ -359,6 +359,7 @@ impl FrameRun<'_> {
     }
 }
 
-fn payload_bytes(moves: &[RefMove]) -> usize {
+/// Returns the length of the payload that moves these refs.
+pub(super) fn payload_bytes(moves: &[RefMove]) -> usize {
     moves.iter().map(|wanted| ref_bytes(&wanted.name, wanted.to.as_ref())).sum::<usize>().next_multiple_of(8)
 }

@@ -44,11 +44,13 @@ struct IdSearch<'s, 'o> {
     /// Whether an index led to something else: another id with the same first bytes, or the index or the record is
     /// wrong.
     misled: bool,
+    /// Whether an index led to a record that is damaged, and is or was the object.
+    decayed: bool,
 }
 
 impl<'s, 'o> IdSearch<'s, 'o> {
     const fn new(shared: DiskView<'s>, oid: &'o Oid) -> Self {
-        Self { shared, oid, object: None, bad: None, failed: None, misled: false }
+        Self { shared, oid, object: None, bad: None, failed: None, misled: false, decayed: false }
     }
 
     /// Whether the object is at this place of a segment; it is kept then.
@@ -59,7 +61,10 @@ impl<'s, 'o> IdSearch<'s, 'o> {
             Ok(Probe::Other) => self.misled = true,
             // The index is right; whoever looks for it is told that it is not there.
             Ok(Probe::Dead) => {}
-            Ok(Probe::Bad(reason)) => self.bad = Some((at, reason)),
+            Ok(Probe::Bad(reason)) => {
+                self.decayed = true;
+                self.bad = Some((at, reason));
+            }
             Err(error) => self.failed = Some(error),
         }
         self.object.is_some()
@@ -229,8 +234,20 @@ impl<'a> DiskView<'a> {
         Some(search.object?.location())
     }
 
-    /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
+    /// Asks the index of the tail, and returns the segment that it is of.
     fn search_tail(&self, search: &mut IdSearch<'a, '_>) -> Result<u32, Error> {
+        let number = self.ask_tail(search)?;
+        if search.object.is_some() || !search.decayed {
+            return Ok(number);
+        }
+        // The index has one record of an id, the newest, and that was right when it was made. One that is made anew has the newest that
+        // is right now, and what is damaged as a loss: so the next search comes here no more.
+        write_lock(&self.tail_index).reset(0, 0);
+        self.ask_tail(search)
+    }
+
+    /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
+    fn ask_tail(&self, search: &mut IdSearch<'a, '_>) -> Result<u32, Error> {
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let index = read_lock(&self.tail_index);
@@ -270,7 +287,12 @@ impl<'a> DiskView<'a> {
     /// Asks the index of the tail, and returns whether its segment is there.
     fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<bool, Error> {
         let Some(segment) = self.segment(index.segment)? else { return Ok(false) };
-        index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
+        index.find(search.oid.prefix(), |offset| {
+            search.misled = false;
+            let is_it = search.accepts(segment, offset);
+            search.decayed |= search.misled && !TailIndex::collides(segment, search.oid, offset);
+            is_it
+        });
         if search.object.is_none() && !index.lost.is_empty() {
             search.weigh(segment, &index.lost);
         }

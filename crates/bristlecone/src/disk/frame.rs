@@ -22,6 +22,9 @@ pub(super) const EMPTY_BYTES: u64 = (HEAD_BYTES + TRAILER_BYTES) as u64;
 /// Bytes of the frame that seals a segment; its payload is the number of the next one.
 pub(super) const SEAL_BYTES: u64 = EMPTY_BYTES + 8;
 
+/// No frame has a longer payload: as many bytes of refs as the head of a segment has room for.
+pub(super) const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
+
 const KIND_AT: usize = 4;
 const SEQUENCE_AT: usize = KIND_AT + 4;
 const DURABLE_AT: usize = SEQUENCE_AT + 8;
@@ -117,7 +120,8 @@ impl Frame {
             payload_bytes: word32(head, PAYLOAD_AT),
             records_check: word64(head, RECORDS_CHECK_AT),
         };
-        (frame.record_bytes.is_multiple_of(8) && frame.payload_bytes.is_multiple_of(8)).then_some(frame)
+        let fits = frame.payload_bytes <= PAYLOAD_BYTES_MAX;
+        (fits && frame.record_bytes.is_multiple_of(8) && frame.payload_bytes.is_multiple_of(8)).then_some(frame)
     }
 }
 
@@ -171,7 +175,7 @@ pub(super) fn word64(bytes: &[u8], at: usize) -> u64 {
 
 /// Bytes of a ref's row before its name: 16 = 1 what + 1 zero + 2 name length + 2 target length + 2 zero
 /// + 8 location.
-const ROW_BYTES: usize = 16;
+pub(super) const ROW_BYTES: usize = 16;
 const REMOVED: u8 = 0;
 const OBJECT: u8 = 1;
 const SYMBOLIC: u8 = 2;
@@ -242,7 +246,11 @@ impl<'a> RowBytes<'a> {
         Some((Self { row, name, target }, rest))
     }
 
+    /// Returns the ref, which has a name: a file may be long and hold nothing but zeroes.
     fn decode(&self) -> Option<RefRow> {
+        if self.name.is_empty() {
+            return None;
+        }
         let target = match self.row[0] {
             REMOVED => None,
             OBJECT => Some(RefTarget::Object(ObjRef::new(Oid::new(self.target).ok()?, Location(word64(self.row, 8))))),
@@ -284,6 +292,7 @@ fn is_padding(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::refs::HeadRefs;
 
     fn frame() -> Frame {
         Frame {
@@ -336,5 +345,26 @@ mod tests {
         }
         out.push(1);
         assert_eq!(take_refs(&out), None);
+    }
+
+    /// Whoever writes a right checksum over zeroes makes no rows of them: each would take more memory than it has bytes.
+    #[test]
+    fn zeroes_are_no_rows() {
+        let state = StateRef { epoch: 1, check: 2, base: 3 };
+        for bytes in [16, 24, 4096] {
+            let zeroes = vec![0; bytes];
+            assert_eq!((take_refs(&zeroes), find_ref(&zeroes, "")), (None, None), "{bytes} bytes");
+            assert_eq!(HeadRefs::decode(&zeroes), None, "{bytes} bytes");
+            assert_eq!(take_state(&put_state(state, &zeroes)), None, "{bytes} bytes");
+        }
+        assert_eq!(take_refs(&[0; 7]), Some(vec![]), "padding");
+    }
+
+    #[test]
+    fn a_head_with_a_payload_that_no_frame_has_is_none() {
+        for (payload_bytes, right) in [(PAYLOAD_BYTES_MAX, true), (PAYLOAD_BYTES_MAX + 8, false), (!7, false)] {
+            let head = Frame { payload_bytes, ..frame() }.encode(100, 9);
+            assert_eq!(Frame::decode(&head, 100, 9).is_some(), right, "{payload_bytes} bytes");
+        }
     }
 }

@@ -120,23 +120,30 @@ impl DiskState {
     /// Does the flush that grouped appends asked for where no thread does it.
     #[inline]
     pub(super) fn flush_deferred(&self) -> Result<(), Error> {
-        if self.background.flusher.take_owed(FLUSH) {
-            self.sync_to(self.published.end())?;
+        if self.background.flusher.take_owed(FLUSH) { self.flush_published() } else { Ok(()) }
+    }
+
+    /// Syncs all that this process knows of. Where that fails and appends wait for it, it is owed: the next one does it, or fails.
+    pub(super) fn flush_published(&self) -> Result<(), Error> {
+        let flushed = self.sync_to(self.published.end());
+        if flushed.is_err() && self.sync.wanted.load(Relaxed) {
+            self.background.flusher.owe(FLUSH);
         }
-        Ok(())
+        flushed
     }
 
     /// Does what an append's durability asks for once it is written.
     fn ensure(&self, end: u64, durability: Durability) -> Result<(), Error> {
-        match durability {
-            Durability::None => {
-                self.write_out(end);
-                return Ok(());
-            }
-            Durability::Grouped => _ = self.background.flusher.ask(FLUSH),
-            Durability::Synced => self.sync_to(end)?,
+        if durability == Durability::None {
+            self.write_out(end);
+            return Ok(());
         }
+        // First of all: whoever fails to sync looks at it.
         self.sync.wanted.store(true, Relaxed);
+        if durability == Durability::Synced {
+            return self.sync_to(end);
+        }
+        self.background.flusher.ask(FLUSH);
         Ok(())
     }
 
@@ -206,12 +213,13 @@ impl DiskState {
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
         self.refuse_taken_back(log)?;
+        // From here on no other process can have committed what this one has not met.
+        let _writing = WritingFlag::begin(&self.writing);
         log.followed = false;
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        let _writing = WritingFlag::begin(&self.writing);
         work(log)
     }
 }

@@ -86,11 +86,7 @@ impl TailIndex {
 
     /// Adds records of the segment that is indexed.
     pub(super) fn extend(&mut self, segment: &Segment, entries: impl Iterator<Item = IndexEntry>) {
-        let id = |at: u32| {
-            let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64).ok()?;
-            Oid::new(RecordHeader::first(&header)?.oid()?).ok()
-        };
-        let same = |one: u32, other: u32| id(one).is_some_and(|one| Some(one) == id(other));
+        let same = |one: u32, other: u32| id_at(segment, one).is_some_and(|one| Some(one) == id_at(segment, other));
         for (prefix, offset) in entries {
             self.insert(prefix, offset, |other| same(offset, other));
         }
@@ -134,6 +130,13 @@ impl TailIndex {
         }
     }
 
+    /// Whether the record at an offset that was found for an id is of another one, which the table cannot tell from it. Where it is
+    /// not, and not the object either, its header has decayed.
+    pub(super) fn collides(segment: &Segment, oid: &Oid, offset: u32) -> bool {
+        let is_same = |other: &Oid| spread(other.prefix()) >> 32 == spread(oid.prefix()) >> 32;
+        id_at(segment, offset).is_some_and(|other| other != *oid && is_same(&other))
+    }
+
     /// Returns the bytes of memory that the table takes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.slots.capacity() as u64 * 8 + (self.sorted.entries.capacity() * size_of::<IndexEntry>()) as u64
@@ -153,6 +156,12 @@ impl TailIndex {
             self.slots[at] = slot;
         }
     }
+}
+
+/// Returns the id of the record at an offset, if its header tells.
+fn id_at(segment: &Segment, offset: u32) -> Option<Oid> {
+    let header = segment.bytes_at(u64::from(offset), RECORD_HEADER_BYTES as u64).ok()?;
+    Oid::new(RecordHeader::first(&header)?.oid()?).ok()
 }
 
 /// Makes a uniform hash of an id's prefix, whose lower half follows from its upper half.

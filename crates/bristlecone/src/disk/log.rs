@@ -6,10 +6,11 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, OnceLock, RwLock, TryLockError,
+        Arc, Mutex, MutexGuard, OnceLock, RwLock, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -41,8 +42,11 @@ use crate::{
     backend::{Damage, Pins, Position, RefTarget},
     engine::{Derived, Poison},
     storage::{OpenMode, Storage},
-    sync::lock,
 };
+
+/// A reader that finds the log taken looks again at once so often, and then after a pause each time.
+const YIELDS: u32 = 16;
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug)]
@@ -326,14 +330,29 @@ impl DiskState {
         if !self.has_news()? {
             return Ok(());
         }
-        let mut log = match self.log.try_lock() {
-            Ok(log) => log,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        match self.log_unless_written() {
+            Some(mut log) => self.catch_up(&mut log),
             // What shows behind the end is what this process is writing.
-            Err(TryLockError::WouldBlock) if self.writing.load(Acquire) => return Ok(()),
-            Err(TryLockError::WouldBlock) => lock(&self.log),
-        };
-        self.catch_up(&mut log)
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the log; `None` once a leader of this process writes, which knows what other processes have committed.
+    fn log_unless_written(&self) -> Option<MutexGuard<'_, LogWriter>> {
+        let mut turns = 0;
+        loop {
+            match self.log.try_lock() {
+                Ok(log) => return Some(log),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if self.writing.load(Acquire) => return None,
+                // A leader that is about to write, and to sync, holds the log until it has: it is not waited for by the lock.
+                Err(TryLockError::WouldBlock) if turns < YIELDS => {
+                    turns += 1;
+                    thread::yield_now();
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            }
+        }
     }
 
     /// Returns what a ref holds as this process knows it.

@@ -47,8 +47,8 @@ impl DiskState {
 
     /// Returns the threads that work beside appends to a store with these options.
     pub(super) fn background(options: &DiskOptions) -> Background<Self> {
-        // A failure is remembered and refuses the next append.
-        Background::new(options, |shared, _| _ = shared.sync_to(shared.published.end()), |shared, _| shared.maintain())
+        // A sync that fails refuses the next append; one that could not begin is left to it.
+        Background::new(options, |shared, _| _ = shared.flush_published(), |shared, _| shared.maintain())
     }
 
     /// What the maintenance worker does.

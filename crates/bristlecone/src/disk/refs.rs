@@ -206,7 +206,7 @@ impl DiskState {
         }
         let mut tables = writer.finish()?.into_iter().map(Arc::new).collect::<Vec<_>>();
         self.counters.bytes_written.fetch_add(tables.iter().map(|table| table.bytes()).sum(), Relaxed);
-        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        self.sync_names(SEGMENTS)?;
         tables.extend(below.iter().cloned());
         Ok(Some(Refs { tables: RefTables(tables.into()), moved: BTreeMap::new() }))
     }

@@ -177,8 +177,9 @@ impl DiskState {
         if log.tail.next == 0 {
             let failed = |error| self.io(&segment.name, error);
             segment.zero_shown(log.tail.end, segment.bytes).map_err(failed)?;
-            self.write_again(&segment, 0, log.tail.end)?;
         }
+        // Also where it is sealed: a sync of it may have failed before.
+        self.write_again(&segment, 0, log.tail.end)?;
         self.sync_segment(&segment)?;
         self.sync.note_durable(log.tail.location());
         if accepted.is_some() {

@@ -2,7 +2,10 @@
 
 use bristlecone_core::Location;
 
-use super::frame;
+use super::{
+    append::payload_bytes,
+    frame::{self, PAYLOAD_BYTES_MAX},
+};
 use crate::{
     Error,
     backend::{Batch, Durability, RefMove, RefTarget},
@@ -33,6 +36,10 @@ impl<'a> AppendRequest<'a> {
             {
                 return Err(Error::RefName { name: name.clone() });
             }
+        }
+        let (bytes, bytes_max) = (payload_bytes(moves) as u64, u64::from(PAYLOAD_BYTES_MAX));
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { what: "a list of moved refs", bytes, bytes_max });
         }
         Ok(Self { records, check: frame::records_check(records), moves, batch })
     }

@@ -20,6 +20,7 @@ use super::{
     refs::Refs,
     segment::{Segment, SegmentHead},
     spare::{NUMBER_FULL_GROWN, Spare, Zeroes, make_spare, segment_size, write_head},
+    written::WrittenSegment,
 };
 use crate::Error;
 
@@ -29,6 +30,14 @@ const AHEAD_MAX: usize = 4;
 /// A segment that is full within this time, while no writer asks for syncs, is followed by a full-grown one: beginning a
 /// segment costs syncs, and so fast a writer would soon wait for the next one.
 const FULL_SOON: Duration = Duration::from_millis(500);
+
+/// The segment that is to follow.
+struct NextSegment {
+    number: u32,
+    /// Its head, with the refs.
+    head: Vec<u8>,
+    ahead: bool,
+}
 
 impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
@@ -77,7 +86,7 @@ impl DiskState {
 
         self.sync_sealed(number, if ahead { AHEAD_MAX - 1 } else { 0 })?;
         self.settle_names()?;
-        let spare = self.spare_of(bytes)?;
+        let mut spare = self.spare_of(bytes)?;
         let mut head = SegmentHead {
             number,
             previous: sealed.segment,
@@ -93,41 +102,59 @@ impl DiskState {
             state: self.table().state.reference(),
             time: if version < 2 { 0 } else { sealed.time.max(now_seconds()) },
         };
-        let head = head.encode(&rows, self.header.salt);
-        if let Err(error) = write_head(&self.storage, &spare, &head, !ahead) {
-            let _ = self.storage.remove(&spare.name);
-            return Err(error);
-        }
-        self.counters.bytes_written.fetch_add(head.len() as u64, Relaxed);
-        if let Some((bytes, _)) = &seal {
-            self.write_frame(&old, bytes, log.tail.end)?;
-            log.written.pass_small(old.number, log.tail.end, sealed.end);
-            log.tail = sealed;
-            self.publish(&sealed);
-        }
-        let written = log.written.take(&sealed);
-        if !ahead {
-            // The process that sealed it may have died before the sync.
-            self.sync_segment(&old)?;
-            self.sync.note_durable(sealed.location());
-        }
-        let name = segment_name(number);
-        let spare = match self.storage.rename(&spare.name, &name) {
-            Ok(()) => spare,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A process that opened the store took it for abandoned, before it was locked.
-                let spare = self.new_spare(bytes)?;
-                write_head(&self.storage, &spare, &head, !ahead)?;
-                self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
-                spare
+        let next = NextSegment { number, head: head.encode(&rows, self.header.salt), ahead };
+        let written = match self.change_segment(log, &old, seal.as_ref(), &mut spare, &next) {
+            Ok(written) => written,
+            Err(error) => {
+                // It is no segment, and where the disk is full its room is needed.
+                let _ = self.storage.remove(&spare.name);
+                return Err(error);
             }
-            Err(error) => return Err(self.io(&name, error)),
         };
         self.enter_segment(log, spare, number, tabled)?;
         if self.options.background {
             self.background.index_soon(sealed.segment, written);
         }
         Ok(())
+    }
+
+    /// Writes the head of the next segment into `spare` and the `seal` of the old one, if that is to be sealed, and gives the file
+    /// its name. Returns the records of the old one, if they are known.
+    fn change_segment(
+        &self,
+        log: &mut LogWriter,
+        old: &Segment,
+        seal: Option<&(Vec<u8>, Tail)>,
+        spare: &mut Spare,
+        next: &NextSegment,
+    ) -> Result<Option<WrittenSegment>, Error> {
+        write_head(&self.storage, spare, &next.head, !next.ahead)?;
+        self.counters.bytes_written.fetch_add(next.head.len() as u64, Relaxed);
+        if let Some((bytes, sealed)) = seal {
+            self.write_frame(old, bytes, log.tail.end)?;
+            log.written.pass_small(old.number, log.tail.end, sealed.end);
+            log.tail = *sealed;
+            self.publish(sealed);
+        }
+        let sealed = log.tail;
+        let written = log.written.take(&sealed);
+        if !next.ahead {
+            // The process that sealed it may have died before the sync.
+            self.sync_segment(old)?;
+            self.sync.note_durable(sealed.location());
+        }
+        let name = segment_name(next.number);
+        let renamed = match self.storage.rename(&spare.name, &name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A process that opened the store took it for abandoned, before it was locked.
+                *spare = self.new_spare(spare.bytes)?;
+                write_head(&self.storage, spare, &next.head, !next.ahead)?;
+                self.storage.rename(&spare.name, &name)
+            }
+            renamed => renamed,
+        };
+        renamed.map_err(|error| self.io(&name, error))?;
+        Ok(written)
     }
 
     /// Goes on in the new segment, whose name is made durable first unless it was begun ahead; `tabled`: the refs by the tables
@@ -141,9 +168,7 @@ impl DiskState {
         let segment = table.keep(Arc::new(segment)).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| segment.head_error(self.header.salt))?;
         if !head.ahead {
-            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-                return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
-            }
+            self.sync_names(SEGMENTS)?;
             self.sync.note_named(number);
             self.sync.note_durable(Tail::start(&head).location());
         }

@@ -24,7 +24,7 @@ pub(super) use self::{
 };
 use super::{
     files::{CHUNK_BYTES, segment_name},
-    frame::word64,
+    frame::{PAYLOAD_BYTES_MAX, word64},
     handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
     marks::LiveMarks,
@@ -181,11 +181,6 @@ impl Segment {
         handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Write), Ok)
     }
 
-    /// Makes the file's bytes durable.
-    pub(super) fn sync_data(&self) -> io::Result<()> {
-        self.writable()?.sync_data()
-    }
-
     /// Returns the whole file's bytes, where it is mapped.
     #[inline]
     pub(super) fn mapped(&self) -> Option<&[u8]> {
@@ -269,7 +264,9 @@ impl Segment {
     fn right_head(&self, bytes: &[u8], salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
         let Some(head) = SegmentHead::read(bytes) else { return Ok(None) };
         let head_bytes = head.fixed_bytes();
-        let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - head_bytes as u64;
+        // Refs take a quarter of a segment at most.
+        let bytes_max = (self.bytes - head_bytes as u64).min(u64::from(PAYLOAD_BYTES_MAX));
+        let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= bytes_max;
         if head.number != self.number || !fits || !head.follows() {
             return Ok(None);
         }

@@ -467,7 +467,7 @@ impl DiskState {
         collector.check()?;
         let bytes = state.encode(self.header.salt);
         write_whole(&self.storage, &state_name(state.epoch), &bytes)?;
-        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))
+        self.sync_names(SEGMENTS)
     }
 }
 

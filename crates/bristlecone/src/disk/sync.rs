@@ -1,13 +1,13 @@
 //! Making durable: one sync at a time, which covers all threads that wait when it starts.
 
-use std::sync::atomic::Ordering::*;
+use std::{io, sync::atomic::Ordering::*};
 
 use super::{
     files::{SEGMENTS, segment_name},
     log::{DiskState, Tail},
     segment::Segment,
 };
-use crate::Error;
+use crate::{Error, storage::Unopened};
 
 impl DiskState {
     /// Returns once everything up to the location `end`, which must have been published, is durable.
@@ -98,7 +98,7 @@ impl DiskState {
     /// the same file reports success.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], from now on.
+    /// [`Error::Poisoned`], from now on; [`Error::Io`] where the file cannot be opened or read.
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
         let _one = self.sync.one();
         self.poison.check()?;
@@ -110,8 +110,13 @@ impl DiskState {
             }
             self.write_undurable(segment)?;
         }
+        let file = match segment.writable() {
+            // No sync was tried; a file that is gone will not come back.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.io(&segment.name, error)),
+            opened => opened,
+        };
         self.counters.syncs.fetch_add(1, Relaxed);
-        match segment.sync_data() {
+        match file.and_then(|file| file.sync_data()) {
             Ok(()) => {
                 if followed {
                     self.sync.note_synced(segment.number);
@@ -129,21 +134,31 @@ impl DiskState {
     /// the removal and its sync, and a file that comes back would stand where the seal says that another goes on.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], from now on.
+    /// As [`DiskState::sync_names`].
     pub(super) fn settle_names(&self) -> Result<(), Error> {
         if !self.sync.is_settled() {
-            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-                return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
-            }
+            self.sync_names(SEGMENTS)?;
             self.sync.note_settled();
         }
         Ok(())
     }
 
+    /// Makes the names in a folder durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], from now on: names that changed before may be lost, and the next sync of the folder reports success.
+    /// [`Error::Io`] where the folder cannot be opened: no sync was tried.
+    pub(super) fn sync_names(&self, dir: &str) -> Result<(), Error> {
+        self.storage.sync_dir(dir).map_err(|error| match Unopened::is(&error) {
+            true => self.io(dir, error),
+            false => self.poison.set(format!("{}: {error}", self.storage.describe(dir))),
+        })
+    }
+
     /// Makes a segment's bytes durable, and its name.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], from now on.
+    /// As [`DiskState::sync_bytes`] and [`DiskState::sync_names`].
     pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), Error> {
         self.sync_bytes(segment)?;
         // Another process may have begun the segment and died before its name was durable, or made the store and died
@@ -151,11 +166,7 @@ impl DiskState {
         let named = self.sync.named();
         if named < segment.number {
             let dirs: &[&str] = if named == 0 { &["", SEGMENTS] } else { &[SEGMENTS] };
-            for dir in dirs {
-                if let Err(error) = self.storage.sync_dir(dir) {
-                    return Err(self.poison.set(format!("{}: {error}", self.storage.describe(dir))));
-                }
-            }
+            dirs.iter().try_for_each(|dir| self.sync_names(dir))?;
             self.sync.note_named(segment.number);
         }
         Ok(())

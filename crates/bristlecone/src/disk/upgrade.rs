@@ -49,7 +49,7 @@ impl DiskState {
         }
         let header = StoreHeader { engine_version: log.tail.version, ..header };
         header.keep_copy(&self.storage)?;
-        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        self.sync_names(SEGMENTS)?;
         header.write(&self.storage)
     }
 }

@@ -263,7 +263,7 @@ fn a_worker_that_is_stopped_while_it_works_ends_and_starts_again() {
         assert_eq!(receiver.recv_timeout(LONG), Ok("begun"));
         owner.worker.stop();
         assert_eq!(receiver.try_recv(), Ok("ended"), "`stop` waits for the job");
-        assert!(receiver.try_recv().is_err(), "what was not begun is dropped");
+        assert!(receiver.try_recv().is_err() && owner.worker.take_owed(LAST), "what was not begun is owed");
         assert!(!owner.worker.is_stopping());
     }
 }

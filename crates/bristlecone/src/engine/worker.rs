@@ -93,9 +93,15 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
         let inner = &self.inner;
         let asked = inner.enabled && (inner.asked[job].swap(true, SeqCst) || inner.begin(job));
         if !asked {
-            inner.owed[job].store(true, Release);
+            self.owe(job);
         }
         asked
+    }
+
+    /// Leaves a job to the callers: see [`Worker::take_owed`]. One that could not be done, for example.
+    #[inline]
+    pub fn owe(&self, job: usize) {
+        self.inner.owed[job].store(true, Release);
     }
 
     /// Returns whether a job is owed that no thread will do, and takes it: a backend does it at its next call.
@@ -110,7 +116,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
         self.inner.stopping.load(SeqCst)
     }
 
-    /// Ends the thread and waits for it. Jobs that were not begun are dropped; the caller does what they would have done
+    /// Ends the thread and waits for it. Jobs that were asked for and not begun are owed from then on: the caller does them
     /// where that matters. A later request for a job gets a new thread.
     pub fn stop(&self) {
         let inner = &self.inner;
@@ -205,9 +211,13 @@ impl<O, const JOBS: usize> WorkerInner<O, JOBS> {
         }
     }
 
-    /// Drops what is asked for.
+    /// Leaves what is asked for to the callers.
     fn forget(&self, state: &mut WorkerState<O, JOBS>) {
         state.since = [None; JOBS];
-        self.asked.iter().for_each(|asked| asked.store(false, SeqCst));
+        for (asked, owed) in self.asked.iter().zip(&self.owed) {
+            if asked.swap(false, SeqCst) {
+                owed.store(true, Release);
+            }
+        }
     }
 }

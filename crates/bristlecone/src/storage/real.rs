@@ -19,7 +19,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
+use super::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile, Unopened};
 
 mod reach;
 mod sharing;
@@ -189,7 +189,7 @@ impl Storage for RealStorage {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        File::open(self.path(dir))?.sync_all()
+        File::open(self.path(dir)).map_err(Unopened::error)?.sync_all()
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {

@@ -3,20 +3,26 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     panic::AssertUnwindSafe,
+    path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
-use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, disk::DiskOptions};
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Retention, Sink,
+    disk::{DiskBackend, DiskOptions},
+    storage::{RealStorage, Storage},
+};
 use bristlecone_testkit::{
     crash::{CrashRun, CrashStep, Engine, Workload, step, workloads},
-    sim::{CallKind, Fault, Policy, SimStorage, Times},
+    sim::{CallKind, Fault, Hooked, Policy, SimStorage, Times},
 };
 
-use crate::engine::{DiskEngine, tiny, tiny_as_shipped, tiny_with_maps};
+use crate::engine::{DiskEngine, check, format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
 /// What a program may be told when a call of the system fails.
 pub(crate) fn is_typed(error: &Error) -> bool {
@@ -269,5 +275,95 @@ fn a_full_disk_is_an_error_and_room_ends_it() {
         assert!((last..=last + 1).contains(&refs.len()), "room {room}: {} refs of {last}", refs.len());
         set(&*backend, "more", Durability::Synced).unwrap();
         run.samples.expect_sound(&*backend).unwrap();
+    }
+}
+
+/// Gives the folder of segments its name back, if it has another.
+fn put_back(store: &Path) {
+    let away = store.join("away");
+    if away.exists() {
+        fs::rename(away, store.join("segments")).unwrap();
+    }
+}
+
+/// A process that has no handle left cannot open the folder that it is to sync. No sync has failed then: the call does, and the
+/// store goes on.
+#[test]
+fn a_folder_that_cannot_be_opened_fails_one_call_alone() {
+    let mut failed = 0;
+    for strike in 1.. {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        drop(DiskBackend::create(storage.clone(), format_tag(), tiny()).unwrap());
+        let (syncs, path) = (Arc::new(AtomicUsize::new(0)), dir.path().to_owned());
+        let count = syncs.clone();
+        let hooked = Hooked::new(storage.clone(), move |coming| {
+            put_back(&path);
+            let is_it = (coming.method, coming.name) == ("sync_dir", "segments");
+            if is_it && count.fetch_add(1, Relaxed) + 1 == strike {
+                fs::rename(path.join("segments"), path.join("away")).unwrap();
+            }
+        });
+        let backend = DiskBackend::open(Arc::new(hooked), None, tiny(), false).unwrap();
+        let mut kept = Vec::new();
+        for number in 0..120 {
+            let name = format!("branch/with/a/long/name/{number:03}");
+            match set(&backend, &name, if number % 5 == 0 { Durability::Synced } else { Durability::None }) {
+                Ok(()) => kept.push(name),
+                Err(error) => {
+                    assert!(matches!(error, Error::Io { .. }), "sync {strike}: {error:?}");
+                    failed += 1;
+                }
+            }
+        }
+        drop(backend);
+        put_back(dir.path());
+        let backend = DiskBackend::open(storage, None, tiny(), false).unwrap();
+        let refs = backend.list_refs("").unwrap();
+        assert!(kept.iter().all(|name| refs.contains_key(name)), "sync {strike}: {} refs", refs.len());
+        assert_eq!(check(&backend), []);
+        if syncs.load(Relaxed) < strike {
+            assert_eq!(kept.len(), 120);
+            break;
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+/// A sync of the folder that failed may have lost the names of segments that waited for one, and the next sync says nothing of it:
+/// no commit may rely on them, whether the sync was for a table of refs or for the store's state.
+#[test]
+fn after_a_failed_sync_of_names_no_commit_relies_on_them() {
+    for by_rules in [false, true] {
+        let (disk, armed) = (SimStorage::new(), Arc::new(AtomicBool::new(false)));
+        let (failing, is_armed) = (disk.clone(), armed.clone());
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "sync_dir" && is_armed.swap(false, Relaxed) {
+                failing.fail_at(failing.calls() + 1, Fault::Forgotten, Times::Once);
+            }
+        });
+        let backend = DiskBackend::create(Arc::new(hooked), format_tag(), tiny()).unwrap();
+        let append = |name: &str, refs: usize, bytes: usize, durability| {
+            let mut batch = Batch::new();
+            batch.put(Kind::Contents, Oid::from_array([7; 32]), &vec![7; bytes], &[], &[]);
+            let to = || Some(RefTarget::Symbolic("main".to_owned()));
+            let one = |n: usize| RefMove { name: format!("{name}/{n:03}"), expected: Expected::Any, to: to() };
+            backend.append(batch, &(0..refs).map(one).collect::<Vec<_>>(), durability).map(drop)
+        };
+        // Three segments, the last two without durable names; the head of a fourth would name a table of refs.
+        append("one", 1, 3000, Durability::None).unwrap();
+        append("two", 1, 3000, Durability::None).unwrap();
+        append("many/refs/with/long/names", 30, 10, Durability::None).unwrap();
+        armed.store(true, Relaxed);
+        let rules: Retention = "last 3 *\n".parse().unwrap();
+        let failed = match by_rules {
+            true => backend.replace_retention(None, &rules).map(drop),
+            false => append("three", 1, 3000, Durability::None),
+        };
+        assert!(failed.is_err() && !armed.load(Relaxed), "{failed:?}");
+        let after = append("after", 1, 10, Durability::Synced);
+        let left = DiskBackend::open(Arc::new(disk.reboot(1, Policy::Lost)), None, tiny(), false).unwrap();
+        assert!(after.is_err() || left.get_ref("after/000").unwrap().is_some(), "a synced commit is lost");
+        assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
     }
 }

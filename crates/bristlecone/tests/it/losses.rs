@@ -9,7 +9,7 @@ use bristlecone::{
 };
 use bristlecone_testkit::{
     crash::{CrashRun, CrashStep, RefValues, Workload},
-    sim::{Policy, SimStorage},
+    sim::{Fault, Policy, SimStorage, Times},
 };
 
 use crate::engine::{DiskEngine, check, format_tag, open_tiny as open, tiny};
@@ -334,4 +334,32 @@ fn a_segment_that_was_cut_is_made_as_long_as_it_was() {
         assert!(states.contains(&refs), "{left} bytes of {name}");
         assert!(left < bytes - 1 || refs == *states.last().unwrap());
     }
+}
+
+/// The log ends in a segment that is sealed, and a sync of that segment failed in a process before: what reads right is not on the medium.
+#[test]
+fn an_accepted_end_is_durable_in_a_sealed_segment_too() {
+    let (disk, states) = store();
+    disk.remove(&last_segment(&disk)).unwrap();
+    let name = last_segment(&disk);
+    let bytes = disk.contents(&name).unwrap();
+    let medium = |disk: &SimStorage| disk.reboot(1, Policy::Lost).contents(&name).unwrap();
+    // Which sectors reach the medium all the same depends on the calls before.
+    for _ in 0..20 {
+        // All but the sector of the head.
+        disk.overwrite(&name, 512, &vec![0; bytes.len() - 512]);
+        let file = disk.open(&name, OpenMode::Write).unwrap();
+        write_all_at(&*file, &bytes[512..], 512).unwrap();
+        disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+        assert!(file.sync_data().is_err());
+        if medium(&disk) != bytes {
+            break;
+        }
+    }
+    disk.heal();
+    assert!(disk.contents(&name).unwrap() == bytes && medium(&disk) != bytes);
+    assert!(DiskBackend::repair(Arc::new(disk.clone()), tiny(), true).unwrap().accepted.is_some());
+    assert!(medium(&disk) == bytes);
+    let backend = open(&disk.reboot(1, Policy::Lost), false).unwrap();
+    assert!(states.contains(&backend.list_refs("").unwrap()) && check(&backend).is_empty());
 }

@@ -1,7 +1,9 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
 mod ahead;
+mod beside;
 mod churn;
+mod closing;
 mod collect;
 mod combinators;
 mod conformance;
@@ -46,6 +48,7 @@ mod ranges;
 #[cfg(feature = "git")]
 mod real_git;
 mod retention;
+mod rolls;
 mod shared;
 mod stores;
 mod structure;

@@ -4,7 +4,7 @@ use super::Collection;
 use crate::{
     Error,
     disk::{
-        frame::{self, FrameKind, put_state, take_refs},
+        frame::{self, FrameKind, PAYLOAD_BYTES_MAX, put_state, take_refs},
         lock::CollectorLock,
         log::{DiskState, LogWriter},
         segment::Segment,
@@ -97,7 +97,11 @@ impl DiskState {
 
     /// Returns the segment in which a frame that names a state has room: begins one if need be.
     fn state_segment(&self, log: &mut LogWriter, payload: &[u8]) -> Result<Arc<Segment>, Error> {
-        let bytes = frame::EMPTY_BYTES + payload.len() as u64;
+        let (payload_bytes, bytes_max) = (payload.len() as u64, u64::from(PAYLOAD_BYTES_MAX));
+        if payload_bytes > bytes_max {
+            return Err(Error::TooLarge { what: "a list of moved refs", bytes: payload_bytes, bytes_max });
+        }
+        let bytes = frame::EMPTY_BYTES + payload_bytes;
         let segment = self.tail_segment(&log.tail)?;
         if log.tail.next == 0 && log.tail.end + bytes + RESERVED_BYTES <= segment.bytes {
             return Ok(segment);

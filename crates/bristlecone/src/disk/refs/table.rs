@@ -10,7 +10,7 @@ use crate::{
     backend::RefTarget,
     disk::{
         files::{SEGMENTS, numbered, open_aside},
-        frame::{RefRow, find_ref, put_ref, ref_bytes, take_refs, word32, word64},
+        frame::{ROW_BYTES, RefRow, find_ref, put_ref, ref_bytes, take_refs, word32, word64},
     },
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
@@ -34,6 +34,8 @@ const ENTRY_BYTES: usize = 24;
 const BLOCK_BYTES: usize = 4 << 10;
 /// No block is longer: a row is shorter than this.
 const BLOCK_BYTES_MAX: u64 = (BLOCK_BYTES + (16 + 2 * (u16::MAX as usize + 1))).next_multiple_of(8) as u64;
+/// No index is longer: it is read whole, and one of this length is of a thousand million refs.
+const INDEX_BYTES_MAX: u64 = 1 << 30;
 /// How much is written at a time.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -106,7 +108,11 @@ impl RefTable {
         if !is_right || !(HEAD_BYTES as u64..=bytes).contains(&index_at) {
             return Err(damaged(storage, name, 0, "this is not the table of refs that the log names"));
         }
-        let mut index = vec![0; (bytes - index_at) as usize];
+        let index_bytes = bytes - index_at;
+        if !may_index(word32(&head, BLOCKS_AT), index_at, index_bytes) {
+            return Err(damaged(storage, name, index_at, "the index of the table of refs is damaged"));
+        }
+        let mut index = vec![0; index_bytes as usize];
         read_exact_at(&*file, &mut index, index_at).map_err(failed)?;
         let index = (xxh3_64(&index) == word64(&head, INDEX_CHECK_AT)).then_some(index);
         let parts = index.and_then(|index| decode_index(&index, word32(&head, BLOCKS_AT), index_at));
@@ -177,6 +183,14 @@ impl RefTable {
 fn damaged(storage: &Arc<dyn Storage>, name: RefTableName, offset: u64, reason: &str) -> Error {
     let reason = format!("{reason}; put it back from a backup of this store");
     Error::Corrupt { file: storage.describe(&name.file()), offset, oid: None, reason }
+}
+
+/// Whether the index of so many blocks, which end where it begins, may have so many bytes. Memory is taken for these, and a file may
+/// be long and hold nothing.
+fn may_index(blocks: u32, index_at: u64, index_bytes: u64) -> bool {
+    let entry_bytes_max = (ENTRY_BYTES + usize::from(u16::MAX)) as u64;
+    u64::from(blocks) <= (index_at - HEAD_BYTES as u64) / ROW_BYTES as u64
+        && index_bytes <= (u64::from(blocks) * entry_bytes_max).min(INDEX_BYTES_MAX)
 }
 
 /// Returns the blocks and their first names; `None` if this is no index.
@@ -313,6 +327,10 @@ impl RefTableWriter {
         let index_at = self.at + self.buffer.len() as u64;
         let blocks = (self.entries.len() / ENTRY_BYTES) as u32;
         let index = [&self.entries[..], &self.names].concat();
+        if index.len() as u64 > INDEX_BYTES_MAX {
+            let (bytes, bytes_max) = (index.len() as u64, INDEX_BYTES_MAX);
+            return Err(Error::TooLarge { what: "the index of a table of refs", bytes, bytes_max });
+        }
         self.buffer.extend_from_slice(&index);
         let bytes = self.at + self.buffer.len() as u64;
         let mut head = [0; HEAD_BYTES];
@@ -342,5 +360,41 @@ impl Drop for RefTableWriter {
     fn drop(&mut self) {
         // Nothing has this name once the table has its own.
         let _ = self.storage.remove(&self.aside);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone_needs::needs;
+
+    use super::*;
+    use crate::storage::RealStorage;
+
+    /// A file of a tebibyte that holds nothing but a head, whose check is right.
+    #[needs(linux)]
+    #[test]
+    fn no_memory_is_taken_for_what_a_head_alone_speaks_of() {
+        const BYTES: u64 = 1 << 40;
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        storage.create_dir(SEGMENTS).unwrap();
+        // More than the blocks can need, more blocks than there is room for, and more than any store has.
+        let wrong = [(1, HEAD_BYTES as u64 + 16), (u32::MAX, HEAD_BYTES as u64), (1 << 24, BYTES / 2), (0, BYTES - 8)];
+        for (number, (blocks, index_at)) in (1_u32..).zip(wrong) {
+            let mut head = [0; HEAD_BYTES];
+            head[..8].copy_from_slice(&MAGIC.to_le_bytes());
+            head[NUMBER_AT..BLOCKS_AT].copy_from_slice(&number.to_le_bytes());
+            head[BLOCKS_AT..ROWS_AT].copy_from_slice(&blocks.to_le_bytes());
+            head[INDEX_AT..BYTES_AT].copy_from_slice(&index_at.to_le_bytes());
+            head[BYTES_AT..INDEX_CHECK_AT].copy_from_slice(&BYTES.to_le_bytes());
+            let check = xxh3_64_with_seed(&head[..CHECK_AT], 5);
+            head[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
+            let name = RefTableName { number, check };
+            let file = storage.open(&name.file(), OpenMode::CreateNew).unwrap();
+            file.set_len(BYTES).unwrap();
+            write_all_at(&*file, &head, 0).unwrap();
+            let opened = RefTable::open(&storage, 5, name);
+            assert!(matches!(&opened, Err(Error::Corrupt { offset, .. }) if *offset == index_at), "{opened:?}");
+        }
     }
 }

@@ -116,3 +116,29 @@ fn the_worker_makes_the_index_that_the_segment_gives() {
         assert!(std::fs::read(file(number)).unwrap() == made, "segment {number}");
     }
 }
+
+/// The table has the newest record of an id. Once that has decayed, an older one is found; where there is none, the object is damaged.
+#[test]
+fn an_older_record_is_found_where_the_newest_has_decayed_since_it_was_indexed() {
+    // In the body, in the id, in the checksum, in the kind.
+    for (maps, place) in [true, false].into_iter().flat_map(|maps| [100, 20, 1, 12].map(|place| (maps, place))) {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small().segment_bytes(1 << 20).maps(maps));
+        let append = |number| backend.append(batch(number..number + 1, 300), &[], Durability::None).unwrap();
+        let (older, alone, newer) = (append(0), append(1), append(0));
+        // Another id is looked up, so that the table is made and none of the records was read.
+        append(2);
+        assert!(backend.locate(&oid(2)).is_some());
+        for at in [alone, newer] {
+            flip(&segment_file(dir.path(), 1), (at.0 & 0xffff_ffff) + place);
+        }
+        for _ in 0..2 {
+            let found = backend.read(&oid(0).into()).unwrap().unwrap();
+            assert_eq!((found.location(), found.body()), (older, &*body(0, 300)), "maps {maps}, byte {place}");
+            let lost = backend.read(&oid(1).into());
+            assert!(matches!(lost, Err(Error::Corrupt { .. })), "maps {maps}, byte {place}: {lost:?}");
+            assert!(backend.read(&oid(3).into()).unwrap().is_none(), "maps {maps}, byte {place}");
+        }
+        kill(backend);
+    }
+}
