@@ -21,6 +21,7 @@ use bristlecone_testkit::{
     sim::{Policy, SimStorage},
 };
 
+mod cut;
 mod edges;
 mod shallow;
 
