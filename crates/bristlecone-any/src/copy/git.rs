@@ -53,6 +53,10 @@ pub(super) fn export(
     if job.options.dry_run {
         return Ok(CopyReport { losses, ..foresee(job, converts, progress)? });
     }
+    // It is written by its folder, which knows nothing of how it was opened.
+    if job.to.git().is_some_and(|(git, _)| git.options().read_only) {
+        return Err(bristlecone::Error::ReadOnly.into());
+    }
     let options = ExportOptions::default().refs(names(job)).force(job.options.force).scratch(scratch(job.from));
     let to: &FilePath = &layout.git_dir;
     let report = history::export(store, job.from.backend(), to, &options, progress)?;

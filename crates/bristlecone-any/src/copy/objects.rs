@@ -25,7 +25,12 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let deeper = deepened(job, &shallow)?;
     let returning = returning(job)?;
     let commits = [&tips.commits[..], &deeper.parents, &returning].concat();
-    let mut is_there = |oid: &Oid| Ok(to.backend().read(&(*oid).into())?.is_some());
+    // Where what is there need not have everything below it, what refs lead to has.
+    let closed = to.backend().capabilities().atomic_commits;
+    let reached = if closed { HashSet::new() } else { history::reached(to)? };
+    let mut is_there = |oid: &Oid| -> Result<bool> {
+        Ok(if closed { to.backend().read(&(*oid).into())?.is_some() } else { reached.contains(oid) })
+    };
     let new = history::missing(from, &commits, &shallow, &mut is_there, progress)?;
     let mut report = CopyReport { commits: new.len() as u64, ..CopyReport::default() };
     if options.dry_run {

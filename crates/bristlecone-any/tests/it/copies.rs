@@ -24,6 +24,7 @@ use bristlecone_testkit::{
 mod cut;
 mod edges;
 mod shallow;
+mod wrapped;
 
 fn format(name: &str) -> AnyFormat {
     AnyFormat::standard(name).unwrap()

@@ -162,3 +162,19 @@ fn what_was_copied_so_far_is_durable_before_refs_lead_to_it() {
         assert!(told(&to) == told(&from), "{name}");
     }
 }
+
+#[test]
+fn closing_makes_durable_what_is_around_the_backend() {
+    let mut apart = None;
+    let repo = in_memory(&format("native")).wrapped(|inner| {
+        let backend = Arc::new(Apart { inner, unflushed: false.into(), checkpoints: 0.into() });
+        apart = Some(backend.clone());
+        backend
+    });
+    let info = Info::message("one").durability(Durability::None);
+    repo.branch("main").unwrap().edit(&info, |tree| tree.set("a", "1")).unwrap();
+    let apart = apart.unwrap();
+    assert!(apart.unflushed.load(Relaxed));
+    repo.close().unwrap();
+    assert!(!apart.unflushed.load(Relaxed));
+}
