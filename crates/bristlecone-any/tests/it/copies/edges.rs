@@ -178,3 +178,22 @@ fn closing_makes_durable_what_is_around_the_backend() {
     repo.close().unwrap();
     assert!(!apart.unflushed.load(Relaxed));
 }
+
+#[test]
+fn zones_of_committers_and_taggers_are_counted_as_those_of_authors() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("git")));
+    let odd = || Signature { zone: Zone::from_bytes(b"+51800"), ..Signature::new("Ann", 5) };
+    let mut tree = from.tree();
+    tree.set("a", "1").unwrap();
+    let info = Info::message("one").author(Signature::new("Ann", 5)).committer(odd());
+    let head = from.branch("main").unwrap().commit(&mut tree, &info).unwrap();
+    let (kind, headers, message) = (Kind::Commit, Vec::new(), b"one\n".to_vec());
+    let tag = Tag { target: head.into(), kind, name: b"v1".to_vec(), tagger: Some(odd()), headers, message };
+    let tag = from.write_tag(&tag, Durability::None).unwrap();
+    from.move_refs(&[moved("refs/tags/v1", tag)], Durability::None).unwrap();
+    let error = copy::copy(&from, &to, &CopyOptions::default().strict(true), &mut |_| {}).unwrap_err();
+    let Error::Copy(CopyError::Losses { losses: foreseen, .. }) = &error else { panic!("{error:?}") };
+    let losses = copied(&from, &to).losses;
+    assert_eq!(losses.iter().map(|loss| (loss.kind, loss.count)).collect::<Vec<_>>(), [(LossKind::Zone, 2)]);
+    assert_eq!(&losses, foreseen);
+}
