@@ -69,7 +69,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
         }
         progress(status);
     }
-    let targets = wanted.targets(|name, at| converter.target(name, at))?;
+    let targets = wanted.targets(to, |name, at| converter.target(name, at))?;
     to.flush()?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
     // The copy is whole. Without the map the next one takes longer, and removes the checkpoints that stayed.

@@ -60,7 +60,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     note_shallow(to, &unnoted(to, &shallow)?, &deeper.commits)?;
     // A place in one store means nothing in the other.
     let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
-    let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
+    let targets = wanted.targets(to, |_, at| Ok(Some(there(at.oid))))?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
     // The copy is whole; the next one removes checkpoints that stayed.
     let _ = checkpoint.end();

@@ -1,6 +1,6 @@
 //! The refs of a copy: which are wanted, and what becomes of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bristlecone::{CommitId, Durability, Error as StoreError, Expected, ObjRef, Oid, RefMove, RefTarget};
 use bristlecone_git::{
@@ -101,6 +101,7 @@ impl Wanted {
         let refs = from.backend().list_refs("refs/")?;
         let names: Vec<&str> = refs.keys().map(String::as_str).filter(|name| !name.starts_with(CHECKPOINTS)).collect();
         let chosen = history::choose_refs(&shown(from), &names, &options.refs)?;
+        let chosen = with_targets(&refs, chosen);
         let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
         for name in &chosen {
             match &refs[*name] {
@@ -122,8 +123,12 @@ impl Wanted {
         Ok(Self { tips, symbolic, head, all: chosen.len() == refs.len() })
     }
 
-    /// Returns what refs of the copy are to hold. `copied` returns the object of the copy for one of the original.
-    pub(super) fn targets(&self, mut copied: impl FnMut(&str, ObjRef) -> Result<Option<ObjRef>>) -> Result<Targets> {
+    /// Returns what refs of the copy `to` are to hold. `copied` returns the object of the copy for one of the original.
+    pub(super) fn targets(
+        &self,
+        to: &AnyRepo,
+        mut copied: impl FnMut(&str, ObjRef) -> Result<Option<ObjRef>>,
+    ) -> Result<Targets> {
         let mut targets = Targets::default();
         for (name, at) in &self.tips {
             match copied(name, *at)? {
@@ -132,14 +137,46 @@ impl Wanted {
                 None => targets.left_out.push(name.clone()),
             }
         }
-        for (name, to) in &self.symbolic {
-            targets.refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
+        for (name, target) in &self.symbolic {
+            // One that is left out may be there by another copy.
+            let last = self.leads_to(target);
+            if targets.left_out.iter().any(|left| left == last) && to.backend().get_ref(last)?.is_none() {
+                targets.left_out.push(name.clone());
+            } else {
+                targets.refs.insert(name.clone(), RefTarget::Symbolic(target.clone()));
+            }
         }
         if let Some(Head::Branch(name)) = &self.head {
             targets.head = Some(RefTarget::Symbolic(format!("refs/heads/{name}")));
         }
         Ok(targets)
     }
+
+    /// Returns the ref that one leads to through those that name others.
+    fn leads_to<'r>(&'r self, mut name: &'r str) -> &'r str {
+        // Symbolic refs may lead in a circle.
+        for _ in 0..self.symbolic.len() {
+            match self.symbolic.iter().find(|(one, _)| one == name) {
+                Some((_, next)) => name = next,
+                None => break,
+            }
+        }
+        name
+    }
+}
+
+/// Returns refs with those that they name, so that none leads nowhere in the copy and somewhere in the original.
+fn with_targets<'r>(refs: &'r BTreeMap<String, RefTarget>, chosen: Vec<&'r str>) -> BTreeSet<&'r str> {
+    let (mut all, mut next) = (BTreeSet::new(), chosen);
+    while let Some(name) = next.pop() {
+        if let (true, RefTarget::Symbolic(to)) = (all.insert(name), &refs[name])
+            && let Some((to, _)) = refs.get_key_value(to)
+            && !to.starts_with(CHECKPOINTS)
+        {
+            next.push(to);
+        }
+    }
+    all
 }
 
 /// What refs of the copy are to hold.

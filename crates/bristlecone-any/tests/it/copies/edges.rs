@@ -197,3 +197,42 @@ fn zones_of_committers_and_taggers_are_counted_as_those_of_authors() {
     assert_eq!(losses.iter().map(|loss| (loss.kind, loss.count)).collect::<Vec<_>>(), [(LossKind::Zone, 2)]);
     assert_eq!(&losses, foreseen);
 }
+
+#[test]
+fn a_symbolic_ref_that_is_chosen_alone_brings_the_ref_that_it_names() {
+    for name in ["native", "git"] {
+        let (from, to) = (in_memory(&format("native")), in_memory(&format(name)));
+        crate::commit(&from, "main", &[("a", "1")]);
+        crate::commit(&from, "other", &[("b", "1")]);
+        let symbolic = |name: &str, to: &str| moved(name, RefTarget::Symbolic(to.to_owned()));
+        let moves = [symbolic("refs/heads/alias", "refs/heads/main"), symbolic("refs/heads/again", "refs/heads/alias")];
+        from.move_refs(&moves, Durability::None).unwrap();
+        let options = CopyOptions::default().refs(vec!["again".to_owned()]);
+        let planned = copy::copy(&from, &to, &options.clone().dry_run(true), &mut |_| {}).unwrap();
+        let report = copy::copy(&from, &to, &options, &mut |_| {}).unwrap();
+        assert!(report.is_whole() && report.commits == 1, "{name}: {report:?}");
+        assert_eq!(report.refs, planned.refs, "{name}");
+        assert_eq!(
+            refs(&to).into_keys().collect::<Vec<_>>(),
+            ["refs/heads/again", "refs/heads/alias", "refs/heads/main"]
+        );
+        assert_eq!(crate::value(&to, "again", "a").as_deref(), Some(&b"1"[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_symbolic_ref_is_left_out_with_the_ref_that_it_names() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("git")));
+    let head = crate::commit(&from, "main", &[("a", "1")]);
+    let root = from.read_commit(CommitId::new(head.oid)).unwrap().tree;
+    let moves = [
+        moved("refs/odd/tree", RefTarget::Object(root.into())),
+        moved("refs/odd/alias", RefTarget::Symbolic("refs/odd/tree".to_owned())),
+    ];
+    from.move_refs(&moves, Durability::None).unwrap();
+    let report = copied(&from, &to);
+    let changes: Vec<_> = report.refs.iter().map(|one| (&*one.name, one.change)).collect();
+    let left_out = |name| (name, RefChange::LeftOut);
+    assert_eq!(changes, [("refs/heads/main", RefChange::New), left_out("refs/odd/alias"), left_out("refs/odd/tree")]);
+    assert_eq!(refs(&to).len(), 1);
+}
