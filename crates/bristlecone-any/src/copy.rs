@@ -145,14 +145,20 @@ pub fn copy(
     {
         return Err(CopyError::Same { place: crate::text::shown(&one) }.into());
     }
-    let wanted = Wanted::of(from, options)?;
+    let wanted = Wanted::of(from, to, options)?;
+    let lone_head = wanted.lone_head(from)?;
     let job = CopyJob { from, to, wanted: &wanted, options };
-    match Way::between(from, to) {
+    let mut report = match Way::between(from, to) {
         Way::Import { layout, store, converts } => git::import(&job, layout, store, converts, progress),
         Way::Export { layout, store, converts } => git::export(&job, layout, store, converts, progress),
         Way::Objects => objects::copy(&job, progress),
         Way::Conversion => convert::copy(&job, progress),
+    }?;
+    // Before those whose names begin with `refs/`.
+    if let Some(head) = lone_head {
+        report.refs.insert(0, head);
     }
+    Ok(report)
 }
 
 /// What is to be copied where, and how.

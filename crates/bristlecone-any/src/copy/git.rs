@@ -101,7 +101,8 @@ fn foresee(job: &CopyJob<'_>, converts: bool, progress: &mut dyn FnMut(Status)) 
 /// Returns the refs to name; nothing if all are wanted.
 fn names(job: &CopyJob<'_>) -> Vec<String> {
     if job.wanted.all && job.options.refs.is_empty() {
-        return Vec::new();
+        // A detached HEAD comes along where no refs are named.
+        return if job.wanted.head_stays { vec!["refs/*".to_owned()] } else { Vec::new() };
     }
     let named = job.wanted.tips.iter().map(|(name, _)| name).chain(job.wanted.symbolic.iter().map(|(name, _)| name));
     named.filter(|name| name.starts_with("refs/")).cloned().collect()

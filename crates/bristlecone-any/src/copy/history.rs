@@ -68,6 +68,16 @@ pub(super) fn missing(
     Ok(order.into_iter().filter_map(|at| found[at].take()).collect())
 }
 
+/// Whether refs lead to a commit.
+pub(super) fn lead_to(from: &AnyRepo, wanted: &Wanted, commit: Oid) -> Result<bool> {
+    for entry in from.log(&Tips::of(from, wanted)?.commits, LogOptions::default()) {
+        if entry?.id.oid() == commit {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Returns the commits that refs of a store lead to.
 pub(super) fn reached(repo: &AnyRepo) -> Result<HashSet<Oid>> {
     let mut heads = Vec::new();

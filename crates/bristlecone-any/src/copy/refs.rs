@@ -8,7 +8,7 @@ use bristlecone_git::{
     worktree::HeldRefs,
 };
 
-use super::{CHECKPOINTS, CopyError, CopyOptions, shown};
+use super::{CHECKPOINTS, CopyError, CopyOptions, history::lead_to, shown};
 use crate::{
     error::{Error, Result},
     repo::{AnyRepo, Head},
@@ -43,7 +43,8 @@ pub enum RefChange {
     Kept,
     /// It did not move: Git has it checked out.
     CheckedOut,
-    /// It was left out, since the other format cannot hold what it names.
+    /// It was left out, since the other format cannot hold what it names; or it is a HEAD that names a commit to which no ref
+    /// leads, and the copy is a Git repository, where Git decides what HEAD names.
     LeftOut,
     /// It is there, and only the copy itself finds out whether it moves.
     Open,
@@ -92,12 +93,14 @@ pub(super) struct Wanted {
     pub(super) symbolic: Vec<(String, String)>,
     /// What is checked out, where that is a branch or a commit.
     pub(super) head: Option<Head>,
+    /// Whether that is a commit, and the copy a Git repository: what HEAD is there Git decides.
+    pub(super) head_stays: bool,
     /// Whether these are all refs that there are.
     pub(super) all: bool,
 }
 
 impl Wanted {
-    pub(super) fn of(from: &AnyRepo, options: &CopyOptions) -> Result<Self> {
+    pub(super) fn of(from: &AnyRepo, to: &AnyRepo, options: &CopyOptions) -> Result<Self> {
         let refs = from.backend().list_refs("refs/")?;
         let names: Vec<&str> = refs.keys().map(String::as_str).filter(|name| !name.starts_with(CHECKPOINTS)).collect();
         let chosen = history::choose_refs(&shown(from), &names, &options.refs)?;
@@ -113,14 +116,28 @@ impl Wanted {
             Err(Error::Head { .. }) => None,
             head => Some(head?),
         };
-        // A HEAD that names a commit itself brings it along.
+        let mut head_stays = false;
         if let (Some(Head::Detached(at)), true) = (&head, options.refs.is_empty()) {
-            tips.push((HEAD.to_owned(), (*at).into()));
+            head_stays = to.git().is_some();
+            if !head_stays {
+                // A HEAD that names a commit itself brings it along.
+                tips.push((HEAD.to_owned(), (*at).into()));
+            }
         }
         if tips.is_empty() {
             return Err(CopyError::Nothing { from: shown(from) }.into());
         }
-        Ok(Self { tips, symbolic, head, all: chosen.len() == refs.len() })
+        Ok(Self { tips, symbolic, head, head_stays, all: chosen.len() == refs.len() })
+    }
+
+    /// Returns what is told of a HEAD that stays behind with a commit to which no other ref leads.
+    pub(super) fn lone_head(&self, from: &AnyRepo) -> Result<Option<CopiedRef>> {
+        match &self.head {
+            Some(Head::Detached(at)) if self.head_stays && !lead_to(from, self, at.oid())? => {
+                Ok(Some(CopiedRef { name: HEAD.to_owned(), change: RefChange::LeftOut }))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns what refs of the copy `to` are to hold. `copied` returns the object of the copy for one of the original.

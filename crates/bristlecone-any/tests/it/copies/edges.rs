@@ -236,3 +236,31 @@ fn a_symbolic_ref_is_left_out_with_the_ref_that_it_names() {
     assert_eq!(changes, [("refs/heads/main", RefChange::New), left_out("refs/odd/alias"), left_out("refs/odd/tree")]);
     assert_eq!(refs(&to).len(), 1);
 }
+
+#[test]
+fn a_commit_that_only_head_names_is_left_out_of_a_git_repository_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["native", "git"] {
+        let from = in_memory(&format(name));
+        let first = crate::commit(&from, "main", &[("a", "1")]);
+        let lone = crate::commit(&from, "main", &[("a", "2")]);
+        from.move_refs(&[moved("refs/heads/main", RefTarget::Object(first))], Durability::None).unwrap();
+        from.detach_head(lone.oid.into()).unwrap();
+        let place = Place::Git(dir.path().join(name));
+        let (to, _) = copy::open_or_make(&place, &from, None, &OpenOptions::new()).unwrap();
+        let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+        let report = copied(&from, &to);
+        let changes: Vec<_> = report.refs.iter().map(|one| (&*one.name, one.change)).collect();
+        assert_eq!(changes, [("HEAD", RefChange::LeftOut), ("refs/heads/main", RefChange::New)], "{name}");
+        assert!(report.commits == 1 && !report.is_whole(), "{name}: {report:?}");
+        assert_eq!((planned.commits, planned.refs), (1, report.refs), "{name}");
+        // One that a ref leads to is there.
+        from.detach_head(first.oid.into()).unwrap();
+        let report = copied(&from, &to);
+        assert!(report.is_whole() && report.refs.len() == 1, "{name}: {report:?}");
+        let gone = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: None };
+        from.move_refs(&[gone], Durability::None).unwrap();
+        let error = copy::copy(&from, &to, &CopyOptions::default(), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Copy(CopyError::Nothing { .. })), "{name}: {error:?}");
+    }
+}
