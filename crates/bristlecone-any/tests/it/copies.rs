@@ -12,7 +12,7 @@ use bristlecone::{
 };
 use bristlecone_any::{
     AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions, Place,
-    copy::{self, CHECKPOINTS, CopyError, CopyOptions, CopyReport, LossKind, RefChange},
+    copy::{self, CHECKPOINTS, CopyError, CopyOptions, CopyReport, Loss, LossKind, RefChange},
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::{

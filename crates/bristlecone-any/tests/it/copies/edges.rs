@@ -264,3 +264,34 @@ fn a_commit_that_only_head_names_is_left_out_of_a_git_repository_and_told() {
         assert!(matches!(error, Error::Copy(CopyError::Nothing { .. })), "{name}: {error:?}");
     }
 }
+
+#[test]
+fn names_that_a_git_repository_takes_otherwise_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = in_memory(&format("native"));
+    crate::commit(&from, "main", &[("a", "1")]);
+    let main = from.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    tree.set("a", "2").unwrap();
+    let odd = || Signature::new("A < B", 5);
+    let head = main.commit(&mut tree, &Info::message("two").by(odd())).unwrap();
+    let (kind, headers, message) = (Kind::Commit, Vec::new(), b"one\n".to_vec());
+    let tag = Tag { target: head.into(), kind, name: b"v1".to_vec(), tagger: Some(odd()), headers, message };
+    let tag = from.write_tag(&tag, Durability::None).unwrap();
+    from.move_refs(&[moved("refs/tags/v1", tag)], Durability::None).unwrap();
+    let to = AnyRepo::create(Place::Git(dir.path().join("r.git")), format("git")).unwrap();
+    let error = copy::copy(&from, &to, &CopyOptions::default().strict(true), &mut |_| {}).unwrap_err();
+    let Error::Copy(CopyError::Losses { losses: foreseen, .. }) = &error else { panic!("{error:?}") };
+    assert!(refs(&to).is_empty(), "nothing was written");
+    let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+    let losses = copied(&from, &to).losses;
+    let ident = Loss { kind: LossKind::Ident, count: 3, commit: Some(head), place: "A < B".to_owned() };
+    assert_eq!(losses, [ident]);
+    assert_eq!((foreseen, &planned.losses), (&losses, &losses));
+    assert!(copied(&from, &to).losses.is_empty(), "what is there counts no more");
+    // What came from Git goes back as it was.
+    let again = in_memory(&format("native"));
+    copied(&to, &again);
+    let back = AnyRepo::create(Place::Git(dir.path().join("back.git")), format("git")).unwrap();
+    assert!(copy::copy(&again, &back, &CopyOptions::default().strict(true), &mut |_| {}).unwrap().is_whole());
+}
