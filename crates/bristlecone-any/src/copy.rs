@@ -9,6 +9,7 @@
 //!
 //! **Git repositories.** Between a Git repository and a store of the format git or native the ways of
 //! [`bristlecone_git::history`] are taken: what came from Git has the same ids when it goes back.
+//! Where something is put around the backend ([`AnyRepo::wrapped`]), all is read and written through that, and the ways are those of any store.
 //!
 //! What was read of the refs at the beginning is what is copied, whatever moves meanwhile. Refs of the copy move at the end.
 //! On the way refs below [`CHECKPOINTS`] lead to what was copied so far, durably, from time to time: a copy that was
@@ -144,14 +145,20 @@ pub fn copy(
     {
         return Err(CopyError::Same { place: crate::text::shown(&one) }.into());
     }
-    let wanted = Wanted::of(from, options)?;
+    let wanted = Wanted::of(from, to, options)?;
+    let lone_head = wanted.lone_head(from)?;
     let job = CopyJob { from, to, wanted: &wanted, options };
-    match Way::between(from, to) {
+    let mut report = match Way::between(from, to) {
         Way::Import { layout, store, converts } => git::import(&job, layout, store, converts, progress),
         Way::Export { layout, store, converts } => git::export(&job, layout, store, converts, progress),
         Way::Objects => objects::copy(&job, progress),
         Way::Conversion => convert::copy(&job, progress),
+    }?;
+    // Before those whose names begin with `refs/`.
+    if let Some(head) = lone_head {
+        report.refs.insert(0, head);
     }
+    Ok(report)
 }
 
 /// What is to be copied where, and how.
@@ -179,7 +186,7 @@ impl<'c> Way<'c> {
         let same = from.format() == to.format();
         // Ids of two hashes are not compared by Git's ways.
         let hashes_differ = matches!((from.format(), to.format()), (AnyFormat::Git(_), AnyFormat::Git(_))) && !same;
-        match (from.git(), to.git(), from.format().transfer_store(), to.format().transfer_store()) {
+        match (from.unwrapped_git(), to.unwrapped_git(), from.format().transfer_store(), to.format().transfer_store()) {
             _ if hashes_differ => Self::Conversion,
             (Some((_, layout)), _, _, Some(store)) => Self::Import { layout, store, converts: !same },
             (None, Some((_, layout)), Some(store), _) => Self::Export { layout, store, converts: !same },

@@ -119,7 +119,8 @@ impl AnyRepo {
         Self { repo, backend, dir }
     }
 
-    /// Returns the same store with something put between it and its backend, such as [`bristlecone::Counted`].
+    /// Returns the same store with something put between it and its backend, such as [`bristlecone::Counted`]. Copies go through
+    /// that, too, whatever keeps the store.
     #[must_use]
     pub fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
         let backend = wrap(self.repo.backend().clone());
@@ -149,6 +150,15 @@ impl AnyRepo {
             AnyBackend::Git(git, layout) => Some((git, layout)),
             _ => None,
         }
+    }
+
+    /// As [`AnyRepo::git`], unless something is put between the store and its backend, which is to see all that is read and written.
+    pub(crate) fn unwrapped_git(&self) -> Option<(&Arc<GitBackend>, &Arc<Layout>)> {
+        self.git().filter(|_| !self.is_wrapped())
+    }
+
+    fn is_wrapped(&self) -> bool {
+        !Arc::ptr_eq(&self.backend.get(), self.repo.backend())
     }
 
     /// Returns the folder of the store: its `.bristlecone`, or the folder of a Git repository that holds its `HEAD`.
@@ -183,13 +193,15 @@ impl AnyRepo {
     }
 
     /// Makes everything durable and ends the work in the background, once a collection that the store began by itself
-    /// has ended. Dropping the store makes everything durable, too, but could not say that it failed.
+    /// has ended; what was put around the backend is flushed first. Dropping the store makes everything durable, too, but could not
+    /// say that it failed.
     ///
     /// # Errors
     /// As [`Backend::flush`].
     pub fn close(&self) -> Result<()> {
         // A collection that a commit began: where it failed, the next one tries again.
         let _ = self.repo.wait_for_collection();
+        let flushed = if self.is_wrapped() { self.repo.backend().flush() } else { Ok(()) };
         match &self.backend {
             AnyBackend::Disk(disk) => disk.close()?,
             AnyBackend::Fs(fs) => fs.close()?,
@@ -198,7 +210,7 @@ impl AnyRepo {
             AnyBackend::Lsm(lsm) => lsm.close()?,
             AnyBackend::Memory(_) => {}
         }
-        Ok(())
+        Ok(flushed?)
     }
 
     /// Returns the whole value that an object holds.
@@ -214,7 +226,7 @@ impl AnyRepo {
     /// # Errors
     /// Those of the backend and of the system.
     pub fn shallow(&self) -> Result<HashSet<Oid>> {
-        let Some((_, layout)) = self.git() else { return Ok(history::shallow(&**self.repo.backend())?) };
+        let Some((_, layout)) = self.unwrapped_git() else { return Ok(history::shallow(&**self.repo.backend())?) };
         let file = layout.common_dir.join("shallow");
         match fs::read_to_string(&file) {
             Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),

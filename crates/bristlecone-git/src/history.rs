@@ -41,6 +41,6 @@ pub use error::{Missing, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, import, move_refs};
 pub use patterns::{choose_refs, matches};
-pub use report::{Counts, LeftOut, MovedRef, RefState, Status};
+pub use report::{Counts, LeftOut, MovedRef, RefState, Respelled, Status};
 pub use repository::Repository;
 pub use store::{StoreFormat, shallow};

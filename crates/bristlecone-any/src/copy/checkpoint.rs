@@ -49,9 +49,14 @@ impl<'c> Checkpoint<'c> {
         self.lasts && (self.bytes >= self.bytes_max || self.since.elapsed() >= EVERY)
     }
 
+    /// Makes what was copied durable.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        (self.bytes, self.since) = (0, Instant::now());
+        Ok(self.to.flush()?)
+    }
+
     /// Makes what was copied durable, and lets refs lead to it.
     pub(super) fn save(&mut self) -> Result<()> {
-        (self.bytes, self.since) = (0, Instant::now());
         let wanted: BTreeSet<Oid> = self.tips.keys().copied().collect();
         let new = wanted.difference(&self.saved).map(|oid| RefMove {
             name: format!("{CHECKPOINTS}{oid}"),
@@ -61,7 +66,7 @@ impl<'c> Checkpoint<'c> {
         let old = self.saved.difference(&wanted).map(|oid| removal(format!("{CHECKPOINTS}{oid}")));
         let moves: Vec<RefMove> = new.chain(old).collect();
         // First what they lead to: a backend may keep files apart.
-        self.to.flush()?;
+        self.flush()?;
         self.move_refs(&moves)?;
         self.saved = wanted;
         Ok(())

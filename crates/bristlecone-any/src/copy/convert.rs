@@ -35,7 +35,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
         (true, false) => HistoryPart::Cut,
         (true, true) => HistoryPart::Whole,
     };
-    let map = CommitMap::read(from.format(), to, part)?;
+    let map = converted(job, &tips, &shallow, part, progress)?;
     let new = history::missing(from, &tips.commits, &shallow, &mut |oid| map.is_there(oid), progress)?;
     let mut report = CopyReport { converted: true, commits: new.len() as u64, ..CopyReport::default() };
     if options.strict || options.dry_run {
@@ -58,14 +58,18 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
             checkpoint.add(one.id.oid(), copy.oid(), &one.parents);
         }
         status = Status { commits: status.commits + 1, objects: converter.values, bytes: converter.bytes, ..status };
-        // What is noted counts for a history that is whole.
-        if checkpoint.is_due(converter.bytes - before) && part == HistoryPart::Whole {
-            checkpoint.save()?;
+        if checkpoint.is_due(converter.bytes - before) && part != HistoryPart::Shallow {
+            // What refs note counts for a history that is whole.
+            if part == HistoryPart::Whole {
+                checkpoint.save()?;
+            } else {
+                checkpoint.flush()?;
+            }
             converter.map.save()?;
         }
         progress(status);
     }
-    let targets = wanted.targets(|name, at| converter.target(name, at))?;
+    let targets = wanted.targets(to, |name, at| converter.target(name, at))?;
     to.flush()?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
     // The copy is whole. Without the map the next one takes longer, and removes the checkpoints that stayed.
@@ -75,6 +79,25 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     report.losses = converter.losses.list();
     drop(held);
     Ok(report)
+}
+
+/// Returns which commits were converted, as far as that counts for what the original has of its history.
+fn converted<'c>(
+    job: &CopyJob<'c>,
+    tips: &Tips,
+    shallow: &HashSet<Oid>,
+    part: HistoryPart,
+    progress: &mut dyn FnMut(Status),
+) -> Result<CommitMap<'c>> {
+    let CopyJob { from, to, .. } = *job;
+    let mut map = CommitMap::read(from.format(), to, part)?;
+    if part == HistoryPart::Cut {
+        let is_there = &mut |oid: &Oid| map.is_proven_there(oid);
+        let found = history::missing(from, &tips.commits, shallow, is_there, progress)?;
+        let dropped = if empty_dir(to.format()).is_none() { empty_dir(from.format()) } else { None };
+        map.prove(from, &found, dropped)?;
+    }
+    Ok(map)
 }
 
 /// Returns what would be lost, and writes nothing.

@@ -2,19 +2,25 @@
 
 use std::{collections::HashSet, path::Path as FilePath, sync::Arc};
 
-use bristlecone::storage::{RealStorage, Storage};
+use bristlecone::{
+    Format, Kind, Signature, escape,
+    storage::{RealStorage, Storage},
+};
 use bristlecone_git::{
-    history::{self, Counts, ExportOptions, ImportOptions, MovedRef, Repository, Status, StoreFormat},
+    history::{self, Counts, ExportOptions, ImportOptions, MovedRef, Repository, Respelled, Status, StoreFormat},
     layout::Layout,
 };
 
 use super::{
     CopiedRef, CopyError, CopyJob, CopyReport, Loss, LossKind, RefChange,
-    history::{Tips, missing},
+    history::{Tips, missing, peeled},
     loss::Losses,
     refs::Foreseen,
 };
-use crate::{error::Result, repo::AnyRepo};
+use crate::{error::Result, format::AnyFormat, repo::AnyRepo};
+
+/// The header in which a commit or tag of the native format has Git's bytes of it, which are written as they are.
+const RAW_HEADER: &[u8] = b"git-raw";
 
 /// Brings what a Git repository has into a store.
 pub(super) fn import(
@@ -46,31 +52,66 @@ pub(super) fn export(
     converts: bool,
     progress: &mut dyn FnMut(Status),
 ) -> Result<CopyReport> {
-    let losses = gaps(job, progress)?;
-    if job.options.strict && !losses.is_empty() {
-        return Err(CopyError::Losses { format: job.to.format().name(), losses }.into());
+    let mut losses = survey(job, &store, progress)?;
+    if job.options.strict && !losses.list().is_empty() {
+        return Err(CopyError::Losses { format: job.to.format().name(), losses: losses.list() }.into());
     }
     if job.options.dry_run {
-        return Ok(CopyReport { losses, ..foresee(job, converts, progress)? });
+        return Ok(CopyReport { losses: losses.list(), ..foresee(job, converts, progress)? });
+    }
+    // It is written by its folder, which knows nothing of how it was opened.
+    if job.to.git().is_some_and(|(git, _)| git.options().read_only) {
+        return Err(bristlecone::Error::ReadOnly.into());
     }
     let options = ExportOptions::default().refs(names(job)).force(job.options.force).scratch(scratch(job.from));
     let to: &FilePath = &layout.git_dir;
     let report = history::export(store, job.from.backend(), to, &options, progress)?;
-    Ok(CopyReport { losses, ..counted(converts, &report.counts, of(report.refs)) })
+    let Respelled { count, commit, place } = report.respelled;
+    if count > 0 {
+        losses.put(Loss { kind: LossKind::Ident, count, commit, place });
+    }
+    Ok(CopyReport { losses: losses.list(), ..counted(converts, &report.counts, of(report.refs)) })
 }
 
-/// Returns how often history goes on behind what retention has cut, which a Git repository cannot say: it ends there.
-fn gaps(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Result<Vec<Loss>> {
-    let (from, mut losses) = (job.from, Losses::default());
-    if !from.backend().absent()?.is_empty() {
-        let (tips, shallow) = (Tips::of(from, job.wanted)?, from.shallow()?);
-        for one in missing(from, &tips.commits, &shallow, &mut |_| Ok(false), progress)? {
-            if one.cut {
-                losses.add(LossKind::Cut, Some(one.id), String::new);
+/// Returns what is lost, as far as it is known before anything is written. History that goes on behind what retention has cut ends
+/// there in a Git repository. Names that Git does not take are looked for where nothing is to be written if there are any.
+fn survey(job: &CopyJob<'_>, store: &StoreFormat, progress: &mut dyn FnMut(Status)) -> Result<Losses> {
+    let CopyJob { from, to, wanted, options } = *job;
+    let mut losses = Losses::default();
+    let names = matches!(store, StoreFormat::Native(_)) && (options.strict || options.dry_run);
+    if !names && from.backend().absent()?.is_empty() {
+        return Ok(losses);
+    }
+    let (tips, shallow) = (Tips::of(from, wanted)?, from.shallow()?);
+    for one in missing(from, &tips.commits, &shallow, &mut |_| Ok(false), progress)? {
+        if one.cut {
+            losses.add(LossKind::Cut, Some(one.id), String::new);
+        }
+        if names {
+            let commit = from.read_commit(one.id)?;
+            for who in [&commit.author, &commit.committer] {
+                if is_respelled(to.format(), &commit.headers, who) {
+                    losses.add(LossKind::Ident, Some(one.id), || escape(&who.ident));
+                }
             }
         }
     }
-    Ok(losses.list())
+    for (_, at) in wanted.tips.iter().filter(|_| names) {
+        if peeled(from, *at)?.0 != Kind::Tag {
+            continue;
+        }
+        let tag = from.read_tag((*at).into())?;
+        if let Some(who) = tag.tagger.as_ref().filter(|who| is_respelled(to.format(), &tag.headers, who)) {
+            losses.add(LossKind::Ident, None, || format!("{} of {}", escape(&who.ident), escape(&tag.name)));
+        }
+    }
+    Ok(losses)
+}
+
+/// Whether a name is written otherwise in Git, unless Git's own bytes of the object are kept.
+fn is_respelled(git: &AnyFormat, headers: &[(Vec<u8>, Vec<u8>)], who: &Signature) -> bool {
+    let is_raw = headers.last().is_some_and(|(name, _)| name == RAW_HEADER);
+    !is_raw && git.signatures(who.clone(), who.clone()).0.ident != who.ident
 }
 
 /// Returns what would become of the refs, as far as that can be told without converting anything.
@@ -97,7 +138,8 @@ fn foresee(job: &CopyJob<'_>, converts: bool, progress: &mut dyn FnMut(Status)) 
 /// Returns the refs to name; nothing if all are wanted.
 fn names(job: &CopyJob<'_>) -> Vec<String> {
     if job.wanted.all && job.options.refs.is_empty() {
-        return Vec::new();
+        // A detached HEAD comes along where no refs are named.
+        return if job.wanted.head_stays { vec!["refs/*".to_owned()] } else { Vec::new() };
     }
     let named = job.wanted.tips.iter().map(|(name, _)| name).chain(job.wanted.symbolic.iter().map(|(name, _)| name));
     named.filter(|name| name.starts_with("refs/")).cloned().collect()

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bristlecone::{CommitId, Error, Kind, ObjRef, Oid};
+use bristlecone::{CommitId, Error, Kind, LogOptions, ObjRef, Oid, RefTarget};
 use bristlecone_git::history::Status;
 
 use super::refs::Wanted;
@@ -66,6 +66,30 @@ pub(super) fn missing(
     let order = parents_first(&found, &index);
     let mut found: Vec<Option<NewCommit>> = found.into_iter().map(Some).collect();
     Ok(order.into_iter().filter_map(|at| found[at].take()).collect())
+}
+
+/// Whether refs lead to a commit.
+pub(super) fn lead_to(from: &AnyRepo, wanted: &Wanted, commit: Oid) -> Result<bool> {
+    for entry in from.log(&Tips::of(from, wanted)?.commits, LogOptions::default()) {
+        if entry?.id.oid() == commit {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the commits that refs of a store lead to.
+pub(super) fn reached(repo: &AnyRepo) -> Result<HashSet<Oid>> {
+    let mut heads = Vec::new();
+    for target in repo.backend().list_refs("")?.into_values() {
+        // A ref that cannot be followed leads to nothing.
+        if let RefTarget::Object(at) = target
+            && let Ok((_, Some(commit))) = peeled(repo, at)
+        {
+            heads.push(commit);
+        }
+    }
+    repo.log(&heads, LogOptions::default()).map(|entry| Ok(entry?.id.oid())).collect()
 }
 
 fn parents_first(found: &[NewCommit], index: &HashMap<Oid, usize>) -> Vec<usize> {

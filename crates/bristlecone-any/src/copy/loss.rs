@@ -128,6 +128,11 @@ impl Losses {
         self.add(kind, Some(commit), || path.to_string());
     }
 
+    /// Takes what was counted elsewhere.
+    pub(super) fn put(&mut self, loss: Loss) {
+        self.0.insert(loss.kind, loss);
+    }
+
     pub(super) fn list(&self) -> Vec<Loss> {
         self.0.values().cloned().collect()
     }

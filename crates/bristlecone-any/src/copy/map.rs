@@ -3,12 +3,15 @@
 //! A conversion makes the same commit of the same one each time, so a loss costs the time to convert again, and nothing else.
 //! What a copy that was stopped has noted in refs counts, too. Entries are written after what they name is durable. They are read in order of files; a small last file is written again
 //! with what is new.
+//!
+//! What a commit of a history that was cut is converted to depends on where that was. So an entry of such a history counts if the
+//! copy follows what the parents that are there were converted to ([`CommitMap::prove`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bristlecone::{CommitId, Format, Oid};
+use bristlecone::{AbsentCommits, CommitId, Format, Oid};
 
-use super::checkpoint;
+use super::{checkpoint, history::NewCommit};
 use crate::{error::Result, format::AnyFormat, repo::AnyRepo};
 
 /// Bytes from which on a file is not written again.
@@ -30,10 +33,15 @@ pub(super) enum HistoryPart {
     Shallow,
 }
 
+/// What the children of a commit follow that was left out, by that of the original.
+type Instead = HashMap<Oid, Vec<Oid>>;
+
 /// The commits that were converted, by those of the original.
 pub(super) struct CommitMap<'c> {
     to: &'c AnyRepo,
     commits: HashMap<Oid, Oid>,
+    // Those of them that count once they are proven.
+    unproven: HashSet<Oid>,
     // How the files are called, and how they begin; `None` if nothing is kept.
     files: Option<(String, String)>,
     // The file that is written next, and what is in it.
@@ -49,13 +57,14 @@ impl<'c> CommitMap<'c> {
         let options = from.options().replace(' ', "_");
         let name = format!("copy-map-{}-{options}", from.name());
         let head = format!("copy-map {VERSION} {} {} | {}\n", from.name(), from.options(), to.format().options());
-        let mut map = Self { to, commits: HashMap::new(), files: None, file: 0, entries: Vec::new(), changed: false };
+        let (commits, unproven, entries) = (HashMap::new(), HashSet::new(), Vec::new());
+        let mut map = Self { to, commits, unproven, files: None, file: 0, entries, changed: false };
         if part == HistoryPart::Shallow {
             return Ok(map);
         }
-        map.load(name.clone(), head.clone())?;
+        map.load(name.clone(), head.clone(), true)?;
         if part == HistoryPart::Cut {
-            map.load(format!("{name}-cut"), head)?;
+            map.load(format!("{name}-cut"), head, false)?;
             return Ok(map);
         }
         checkpoint::noted(to)?.into_iter().for_each(|(original, copy)| map.insert(original, copy));
@@ -63,13 +72,16 @@ impl<'c> CommitMap<'c> {
     }
 
     /// Reads files of a name, to which what is new is written from now on.
-    fn load(&mut self, name: String, head: String) -> Result<()> {
+    fn load(&mut self, name: String, head: String, proven: bool) -> Result<()> {
         (self.file, self.entries) = (0, Vec::new());
         while let Some(bytes) = self.to.backend().read_derived(&numbered(&name, self.file))? {
             let Some(entries) = bytes.strip_prefix(head.as_bytes()) else { break };
             for entry in entries.chunks_exact(ENTRY_BYTES) {
                 if let (Some(from), Some(to)) = (id(&entry[..ID_BYTES]), id(&entry[ID_BYTES..])) {
                     self.commits.insert(from, to);
+                    if !proven {
+                        self.unproven.insert(from);
+                    }
                 }
             }
             if entries.len() < FILE_BYTES_WANTED {
@@ -93,6 +105,73 @@ impl<'c> CommitMap<'c> {
             Some(oid) => Ok(self.to.backend().read(&(*oid).into())?.is_some()),
             None => Ok(false),
         }
+    }
+
+    /// As [`CommitMap::is_there`], of what need not be proven.
+    pub(super) fn is_proven_there(&self, original: &Oid) -> Result<bool> {
+        Ok(!self.unproven.contains(original) && self.is_there(original)?)
+    }
+
+    /// Forgets what was converted of a history that lacked what the original has, and all that follows it. `found`: the commits of
+    /// the original that are not there proven, parents first. `dropped`: the root of commits that are left out.
+    pub(super) fn prove(&mut self, from: &AnyRepo, found: &[NewCommit], dropped: Option<Oid>) -> Result<()> {
+        let absent = from.backend().absent()?;
+        // What the children of a commit that is left out follow.
+        let mut instead = Instead::new();
+        for one in found {
+            let oid = one.id.oid();
+            let stand = all(one.parents.iter().map(|parent| self.copy(parent, &instead)));
+            if self.is_there(&oid)? {
+                let follows = Some(self.parents(&oid)?);
+                if follows == stand || one.cut && follows == self.before_cut(from, one, &absent, &instead)? {
+                    continue;
+                }
+            }
+            let known = self.commits.remove(&oid).is_some();
+            if let (Some(stand), Some(root), false) = (stand, dropped, known)
+                && from.read_commit(one.id)?.tree.oid() == root
+            {
+                instead.insert(oid, stand.into_iter().collect());
+            }
+        }
+        self.unproven.clear();
+        Ok(())
+    }
+
+    /// Returns what the copy of a commit follows that was converted while all that was converted of its parents was there: the
+    /// original has been cut since, and the copy has more of its history.
+    fn before_cut(
+        &self,
+        from: &AnyRepo,
+        one: &NewCommit,
+        absent: &AbsentCommits,
+        instead: &Instead,
+    ) -> Result<Option<BTreeSet<Oid>>> {
+        let mut found = Vec::new();
+        for parent in from.read_commit(one.id)?.parents.iter().map(CommitId::oid) {
+            let row = absent.get(&parent).filter(|_| !self.commits.contains_key(&parent));
+            found.push(match row {
+                Some(row) if from.backend().read(&parent.into())?.is_none() => {
+                    row.next.map_or(Some(Vec::new()), |next| self.copy(&next, instead))
+                }
+                _ => self.copy(&parent, instead),
+            });
+        }
+        Ok(all(found.into_iter()))
+    }
+
+    /// Returns what stands for a commit of the original, if that is known.
+    fn copy(&self, original: &Oid, instead: &Instead) -> Option<Vec<Oid>> {
+        match self.commits.get(original) {
+            Some(copy) => Some(vec![*copy]),
+            None => instead.get(original).cloned(),
+        }
+    }
+
+    /// Returns what the commit of the copy follows that stands for one of the original.
+    fn parents(&self, original: &Oid) -> Result<BTreeSet<Oid>> {
+        let Some(copy) = self.get(original) else { return Ok(BTreeSet::new()) };
+        Ok(self.to.read_commit(copy)?.parents.iter().map(CommitId::oid).collect())
     }
 
     pub(super) fn insert(&mut self, original: Oid, copy: Oid) {
@@ -126,6 +205,12 @@ impl<'c> CommitMap<'c> {
     pub(super) fn originals(&self) -> HashMap<Oid, Oid> {
         self.commits.iter().map(|(original, copy)| (*copy, *original)).collect()
     }
+}
+
+/// Returns what stands for each of some commits, if that is known of all.
+fn all(copies: impl Iterator<Item = Option<Vec<Oid>>>) -> Option<BTreeSet<Oid>> {
+    let copies: Option<Vec<Vec<Oid>>> = copies.collect();
+    Some(copies?.into_iter().flatten().collect())
 }
 
 fn numbered(name: &str, file: u32) -> String {

@@ -23,13 +23,22 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let tips = Tips::of(from, wanted)?;
     let shallow = from.shallow()?;
     let deeper = deepened(job, &shallow)?;
-    let commits = [&tips.commits[..], &deeper.parents].concat();
-    let mut is_there = |oid: &Oid| Ok(to.backend().read(&(*oid).into())?.is_some());
+    let returning = returning(job)?;
+    let commits = [&tips.commits[..], &deeper.parents, &returning].concat();
+    // Where what is there need not have everything below it, what refs lead to has.
+    let closed = to.backend().capabilities().atomic_commits;
+    let reached = if closed { HashSet::new() } else { history::reached(to)? };
+    let mut is_there = |oid: &Oid| -> Result<bool> {
+        Ok(if closed { to.backend().read(&(*oid).into())?.is_some() } else { reached.contains(oid) })
+    };
     let new = history::missing(from, &commits, &shallow, &mut is_there, progress)?;
     let mut report = CopyReport { commits: new.len() as u64, ..CopyReport::default() };
     if options.dry_run {
         report.refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
         return Ok(report);
+    }
+    if !returning.is_empty() && to.is_numbered()? {
+        to.move_refs(&[RefMove::deepened()], Durability::None)?;
     }
     let mut checkpoint = Checkpoint::new(to, options.checkpoint_bytes);
     let mut status = Status { commits_found: report.commits, commits_total: report.commits, ..Status::default() };
@@ -51,7 +60,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     note_shallow(to, &unnoted(to, &shallow)?, &deeper.commits)?;
     // A place in one store means nothing in the other.
     let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
-    let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
+    let targets = wanted.targets(to, |_, at| Ok(Some(there(at.oid))))?;
     (report.refs, report.head) = targets.reach(to, options.force)?;
     // The copy is whole; the next one removes checkpoints that stayed.
     let _ = checkpoint.end();
@@ -81,6 +90,23 @@ fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
         if whole {
             found.parents.extend(parents);
             found.commits.push(oid);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns what retention had cut where the copy came from, and the original has: a copy whose own rules keep all is to have it.
+fn returning(job: &CopyJob<'_>) -> Result<Vec<CommitId>> {
+    let (from, to) = (job.from.backend(), job.to.backend());
+    let absent = to.absent()?;
+    // Rules that this version does not know are rules.
+    if absent.is_empty() || !to.retention().is_ok_and(|rules| rules.is_all()) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for &oid in absent.keys() {
+        if to.read(&oid.into())?.is_none() && from.read(&oid.into())?.is_some() {
+            found.push(CommitId::new(oid));
         }
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The refs of a copy: which are wanted, and what becomes of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bristlecone::{CommitId, Durability, Error as StoreError, Expected, ObjRef, Oid, RefMove, RefTarget};
 use bristlecone_git::{
@@ -8,7 +8,7 @@ use bristlecone_git::{
     worktree::HeldRefs,
 };
 
-use super::{CHECKPOINTS, CopyError, CopyOptions, shown};
+use super::{CHECKPOINTS, CopyError, CopyOptions, history::lead_to, shown};
 use crate::{
     error::{Error, Result},
     repo::{AnyRepo, Head},
@@ -43,7 +43,8 @@ pub enum RefChange {
     Kept,
     /// It did not move: Git has it checked out.
     CheckedOut,
-    /// It was left out, since the other format cannot hold what it names.
+    /// It was left out, since the other format cannot hold what it names; or it is a HEAD that names a commit to which no ref
+    /// leads, and the copy is a Git repository, where Git decides what HEAD names.
     LeftOut,
     /// It is there, and only the copy itself finds out whether it moves.
     Open,
@@ -92,15 +93,18 @@ pub(super) struct Wanted {
     pub(super) symbolic: Vec<(String, String)>,
     /// What is checked out, where that is a branch or a commit.
     pub(super) head: Option<Head>,
+    /// Whether that is a commit, and the copy a Git repository: what HEAD is there Git decides.
+    pub(super) head_stays: bool,
     /// Whether these are all refs that there are.
     pub(super) all: bool,
 }
 
 impl Wanted {
-    pub(super) fn of(from: &AnyRepo, options: &CopyOptions) -> Result<Self> {
+    pub(super) fn of(from: &AnyRepo, to: &AnyRepo, options: &CopyOptions) -> Result<Self> {
         let refs = from.backend().list_refs("refs/")?;
         let names: Vec<&str> = refs.keys().map(String::as_str).filter(|name| !name.starts_with(CHECKPOINTS)).collect();
         let chosen = history::choose_refs(&shown(from), &names, &options.refs)?;
+        let chosen = with_targets(&refs, chosen);
         let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
         for name in &chosen {
             match &refs[*name] {
@@ -112,18 +116,36 @@ impl Wanted {
             Err(Error::Head { .. }) => None,
             head => Some(head?),
         };
-        // A HEAD that names a commit itself brings it along.
+        let mut head_stays = false;
         if let (Some(Head::Detached(at)), true) = (&head, options.refs.is_empty()) {
-            tips.push((HEAD.to_owned(), (*at).into()));
+            head_stays = to.git().is_some();
+            if !head_stays {
+                // A HEAD that names a commit itself brings it along.
+                tips.push((HEAD.to_owned(), (*at).into()));
+            }
         }
         if tips.is_empty() {
             return Err(CopyError::Nothing { from: shown(from) }.into());
         }
-        Ok(Self { tips, symbolic, head, all: chosen.len() == refs.len() })
+        Ok(Self { tips, symbolic, head, head_stays, all: chosen.len() == refs.len() })
     }
 
-    /// Returns what refs of the copy are to hold. `copied` returns the object of the copy for one of the original.
-    pub(super) fn targets(&self, mut copied: impl FnMut(&str, ObjRef) -> Result<Option<ObjRef>>) -> Result<Targets> {
+    /// Returns what is told of a HEAD that stays behind with a commit to which no other ref leads.
+    pub(super) fn lone_head(&self, from: &AnyRepo) -> Result<Option<CopiedRef>> {
+        match &self.head {
+            Some(Head::Detached(at)) if self.head_stays && !lead_to(from, self, at.oid())? => {
+                Ok(Some(CopiedRef { name: HEAD.to_owned(), change: RefChange::LeftOut }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns what refs of the copy `to` are to hold. `copied` returns the object of the copy for one of the original.
+    pub(super) fn targets(
+        &self,
+        to: &AnyRepo,
+        mut copied: impl FnMut(&str, ObjRef) -> Result<Option<ObjRef>>,
+    ) -> Result<Targets> {
         let mut targets = Targets::default();
         for (name, at) in &self.tips {
             match copied(name, *at)? {
@@ -132,14 +154,46 @@ impl Wanted {
                 None => targets.left_out.push(name.clone()),
             }
         }
-        for (name, to) in &self.symbolic {
-            targets.refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
+        for (name, target) in &self.symbolic {
+            // One that is left out may be there by another copy.
+            let last = self.leads_to(target);
+            if targets.left_out.iter().any(|left| left == last) && to.backend().get_ref(last)?.is_none() {
+                targets.left_out.push(name.clone());
+            } else {
+                targets.refs.insert(name.clone(), RefTarget::Symbolic(target.clone()));
+            }
         }
         if let Some(Head::Branch(name)) = &self.head {
             targets.head = Some(RefTarget::Symbolic(format!("refs/heads/{name}")));
         }
         Ok(targets)
     }
+
+    /// Returns the ref that one leads to through those that name others.
+    fn leads_to<'r>(&'r self, mut name: &'r str) -> &'r str {
+        // Symbolic refs may lead in a circle.
+        for _ in 0..self.symbolic.len() {
+            match self.symbolic.iter().find(|(one, _)| one == name) {
+                Some((_, next)) => name = next,
+                None => break,
+            }
+        }
+        name
+    }
+}
+
+/// Returns refs with those that they name, so that none leads nowhere in the copy and somewhere in the original.
+fn with_targets<'r>(refs: &'r BTreeMap<String, RefTarget>, chosen: Vec<&'r str>) -> BTreeSet<&'r str> {
+    let (mut all, mut next) = (BTreeSet::new(), chosen);
+    while let Some(name) = next.pop() {
+        if let (true, RefTarget::Symbolic(to)) = (all.insert(name), &refs[name])
+            && let Some((to, _)) = refs.get_key_value(to)
+            && !to.starts_with(CHECKPOINTS)
+        {
+            next.push(to);
+        }
+    }
+    all
 }
 
 /// What refs of the copy are to hold.

@@ -12,7 +12,7 @@ use bristlecone::{
 };
 use bristlecone_any::{
     AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions, Place,
-    copy::{self, CHECKPOINTS, CopyError, CopyOptions, CopyReport, LossKind, RefChange},
+    copy::{self, CHECKPOINTS, CopyError, CopyOptions, CopyReport, Loss, LossKind, RefChange},
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
@@ -21,8 +21,10 @@ use bristlecone_testkit::{
     sim::{Policy, SimStorage},
 };
 
+mod cut;
 mod edges;
 mod shallow;
+mod wrapped;
 
 fn format(name: &str) -> AnyFormat {
     AnyFormat::standard(name).unwrap()

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use bristlecone_any::{
     AnyFormat, Place, STORE_DIR,
-    copy::{self, CopyOptions, CopyReport, Loss, RefChange},
+    copy::{self, CopiedRef, CopyOptions, CopyReport, Loss, RefChange},
     store_dir,
 };
 use clap::{Args, builder::PossibleValuesParser};
@@ -176,7 +176,7 @@ fn made_at(place: &Place, wait_ms: u64) -> Result<Option<Made>> {
 }
 
 fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
-    for (name, why) in report.refs.iter().filter_map(|one| Some((&one.name, stayed(one.change)?))).take(NAMED_MAX) {
+    for (name, why) in report.refs.iter().filter_map(|one| Some((&one.name, stayed(one)?))).take(NAMED_MAX) {
         say!("left where it is: {} ({why})", show(name));
     }
     for loss in &report.losses {
@@ -199,11 +199,14 @@ fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
 }
 
 /// Returns why a ref did not move although it should have.
-fn stayed(change: RefChange) -> Option<&'static str> {
-    match change {
+fn stayed(one: &CopiedRef) -> Option<&'static str> {
+    match one.change {
         RefChange::Kept => Some("what it names would be let go of; --force moves it"),
         RefChange::CheckedOut => Some(
             "Git has it checked out in a working tree, and files would not follow; check another branch out there first",
+        ),
+        RefChange::LeftOut if one.name == "HEAD" => Some(
+            "no ref leads to the commit that it names, and in a Git repository HEAD is Git's; make a branch there first",
         ),
         RefChange::LeftOut => Some("the other format cannot hold what it names"),
         _ => None,

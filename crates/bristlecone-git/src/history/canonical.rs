@@ -1,13 +1,18 @@
 //! Git's bytes of commits and tags that are kept in parts.
 
 use bristlecone::{
-    Commit, Format, Kind, Location, Oid, Sink, Tag,
+    Commit, Format, Kind, Location, Oid, Signature, Sink, Tag,
     core::{FormatError, git::Git},
 };
 
 /// The header of a commit or tag that holds Git's bytes of it, where they would not come back from its parts. The
 /// last of this name counts.
 pub(crate) const RAW_HEADER: &[u8] = b"git-raw";
+
+/// Whether Git takes a name otherwise than it is.
+pub(crate) fn is_respelled(git: Git, who: &Signature) -> bool {
+    git.signatures(who.clone(), who.clone()).0.ident != who.ident
+}
 
 /// Returns Git's id and bytes of a commit whose tree and parents have Git's ids. Who made it is written so that Git
 /// accepts it.

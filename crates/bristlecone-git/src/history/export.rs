@@ -24,7 +24,7 @@ use crate::history::{
     objects::StoreObjects,
     patterns::Patterns,
     pipeline::{self, TransferJob, contract::Meters, graph::Ends, tree_walk::TreeWalk, writer::Outcome},
-    report::{Counts, MovedRef, Status},
+    report::{Counts, MovedRef, Respelled, Status},
     store::{StoreFormat, shallow},
     table::Scratch,
 };
@@ -78,6 +78,8 @@ pub struct ExportReport {
     pub pack_bytes: u64,
     /// Commits that were written without their parents.
     pub shallow: Vec<Oid>,
+    /// Names that were written otherwise.
+    pub respelled: Respelled,
 }
 
 /// Writes the history of a store into a repository, which is made if it is absent.
@@ -132,6 +134,7 @@ pub fn export(
         packs: to.packs,
         pack_bytes: to.pack_bytes,
         shallow,
+        respelled: outcome.respelled,
     })
 }
 

@@ -1,6 +1,6 @@
 //! What a transfer reports: its progress, how much it wrote, what became of each ref.
 
-use bristlecone::Oid;
+use bristlecone::{CommitId, Oid};
 
 use super::error::Missing;
 
@@ -39,6 +39,26 @@ impl Counts {
     #[must_use]
     pub const fn objects(&self) -> u64 {
         self.commits + self.trees + self.blobs + self.tags
+    }
+}
+
+/// Names of people that were written otherwise, since Git takes none with such characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Respelled {
+    /// How many there are in new commits and tags.
+    pub count: u64,
+    /// The commit of the store with the first of them, parents first; `None` in a tag.
+    pub commit: Option<CommitId>,
+    /// The first name as the store has it, and of which tag.
+    pub place: String,
+}
+
+impl Respelled {
+    pub(crate) fn add(&mut self, commit: Option<CommitId>, place: impl FnOnce() -> String) {
+        if self.count == 0 {
+            (self.commit, self.place) = (commit, place());
+        }
+        self.count += 1;
     }
 }
 

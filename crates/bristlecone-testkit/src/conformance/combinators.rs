@@ -42,7 +42,10 @@ pub const COMBINATORS: &[(&str, Combine)] = &[
     ("cached in 16 KiB", |inner, _| Arc::new(Cached::new(inner, 16 << 10))),
     ("counted", |inner, _| Arc::new(Counted::new(inner))),
     ("layered", |upper, make| Arc::new(Layered::over(upper, [make()]))),
-    ("layered and promoting", |upper, make| Arc::new(Layered::over(upper, [make(), make()]).promoting())),
+    // The lower ones are empty: nothing is promoted.
+    ("layered and promoting", |upper, make| {
+        Arc::new(Layered::over(upper, [make(), make()]).promoting(|_, _, _| Ok(())))
+    }),
 ];
 
 /// Combinators around each other, the innermost first.

@@ -4,25 +4,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix, Sink};
+use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix};
 
+use self::copies::Copies;
 use super::{
     AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position,
     RefMove, RefTarget, Retention, Roots, SHALLOW, Snapshot, SweepLimits, Swept, gather::Answers,
 };
-use crate::{Error, pass_backend, sync::lock};
+use crate::{Error, pass_backend};
 
+mod copies;
 mod promote;
 
 /// What a ref of the upper store names that hides one of the lower: the ref was removed.
 const REMOVED: &str = "refs/layered/removed";
 /// What no ref names: a move that expects it does not happen.
 const NEVER: &str = "refs/layered/never";
-/// Objects that were read are copied in batches of about as many bytes.
-const COPIED_BYTES: usize = 64 << 10;
 
 /// An upper store that takes what is new, over lower ones that are only read.
 ///
@@ -32,13 +32,15 @@ const COPIED_BYTES: usize = 64 << 10;
 /// **Law.**
 /// - *Writing goes to the upper store alone*: objects, refs, derived files. Nothing is written through to a lower one.
 /// - *Reading asks the upper store first*, then the lower ones in their order. An object that any of them has is there, and
-///   a batch may leave it out. So the upper one alone is no whole store, unless [`Layered::promote_all`] made it one.
+///   a batch may leave it out. So the upper one alone is no whole store, unless [`Layered::promote_all`] made it one: what was
+///   committed names what only a lower one has. Until then copy into the layers, and not into the upper store alone.
 /// - *Refs* are those of the upper store and of the first lower one; where both have one, the upper one's counts. A ref of
 ///   the lower one is moved by one of the upper one with its name, and removed by one that names `refs/layered/removed`. No
 ///   other ref can name that.
 /// - *The lower stores are frozen* as long as the layers are used: their refs do not move and they are not swept. Together they have
 ///   everything below each object of theirs. What is appended to them is found.
-/// - *Promotion*, where asked for, copies what is read from a lower store into the upper one ([`Layered::promoting`]).
+/// - *Promotion*, where asked for, copies what is read from a lower store into the upper one, once that has all that it names
+///   ([`Layered::promoting`]). So what was promoted has everything below it in the upper store, as in any other.
 /// - *A sweep* sweeps the upper store alone. What a ref that can be seen leads to stays, also if only a lower one has that ref.
 ///   Of what a lower store has as well the copy may go.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ pub struct Layered {
     upper: Arc<dyn Backend>,
     lower: Arc<[Arc<dyn Backend>]>,
     // Copies of what was read, not yet appended; `None` where nothing is copied.
-    copies: Option<Arc<Mutex<Batch>>>,
+    copies: Option<Arc<Copies>>,
 }
 
 impl Layered {
@@ -64,14 +66,21 @@ impl Layered {
         Self { upper, lower: lower.into_iter().collect(), copies: None }
     }
 
-    /// Returns the same stores as one that copies each object which is read from a lower store into the upper one: what is
-    /// read again is read there.
+    /// Returns the same stores as one that copies what is read from a lower store into the upper one: what is read again is
+    /// read there. `children` says what an object names, as in [`Roots::children`].
+    ///
+    /// An object is copied once the upper store has all that it names, which was read before it or is read later. So a value is
+    /// copied at once, a directory with the last of its entries, and a commit with the last of its history. What waits is held in
+    /// memory, some megabytes of it, and is dropped where it takes more.
     ///
     /// Copies are appended some at a time, not durably, and on a [`Backend::flush`]. An upper store that refuses one leaves
-    /// reading as it is.
+    /// reading, and flushing, as it is.
     #[must_use]
-    pub fn promoting(self) -> Self {
-        Self { copies: Some(Arc::default()), ..self }
+    pub fn promoting(
+        self,
+        children: impl Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        Self { copies: Some(Arc::new(Copies::new(Box::new(children)))), ..self }
     }
 
     fn layers(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
@@ -158,14 +167,10 @@ impl Layered {
         }
     }
 
-    /// Copies an object of a lower store to the upper one, sooner or later.
+    /// Copies an object of a lower store to the upper one, sooner or later, if that is asked for.
     fn copy(&self, oid: Oid, object: &Object<'_>) {
-        let Some(copies) = &self.copies else { return };
-        let mut batch = lock(copies);
-        put_copy(&mut batch, oid, object, &[]);
-        if batch.bytes().len() >= COPIED_BYTES && self.upper.append_keeping(&mut batch).is_err() {
-            // It is in the lower store.
-            batch.clear();
+        if let Some(copies) = &self.copies {
+            copies.add(&*self.upper, oid, object);
         }
     }
 }
@@ -173,15 +178,6 @@ impl Layered {
 /// Whether what a ref of the upper store holds says that the ref is not there.
 fn is_removed(target: &RefTarget) -> bool {
     matches!(target, RefTarget::Symbolic(to) if to == REMOVED)
-}
-
-/// Puts an object of another store into a batch. `children`: what it names, where that is known, in the order of places.
-fn put_copy(batch: &mut Batch, oid: Oid, object: &Object<'_>, children: &[Oid]) {
-    // A place in another store is a hint that leads nowhere here, and right there.
-    let place = |index: usize| children.get(index).and_then(|oid| batch.known(oid)).unwrap_or(object.child(index));
-    let places: Vec<Location> = (0..object.children()).map(place).collect();
-    let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
-    batch.put(object.kind(), oid, object.body(), &places, &metadata);
 }
 
 impl Backend for Layered {
@@ -304,10 +300,7 @@ impl Backend for Layered {
 
     fn flush(&self) -> Result<(), Error> {
         if let Some(copies) = &self.copies {
-            let mut batch = lock(copies);
-            if !batch.is_empty() {
-                self.upper.append_keeping(&mut batch)?;
-            }
+            copies.flush(&*self.upper);
         }
         self.upper.flush()
     }

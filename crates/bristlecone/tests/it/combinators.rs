@@ -173,6 +173,18 @@ mod cached {
 mod layered {
     use super::*;
 
+    /// Whatever is there has everything below it; returns how many objects are.
+    fn expect_whole(store: &Shared) -> usize {
+        let (mut count, mut met) = (0, Vec::new());
+        let mut note = |oid: Oid, object: &Object<'_>| {
+            count += 1;
+            children(&oid, object, &mut |child| met.push(child))
+        };
+        store.each_object(&mut note, &mut |damage| panic!("{damage:?}")).unwrap();
+        assert!(met.iter().all(|oid| store.read(&(*oid).into()).unwrap().is_some()));
+        count
+    }
+
     /// A lower store with two branches, and layers over it.
     fn over_two_branches() -> (Shared, Shared, Shared) {
         let lower = memory();
@@ -269,7 +281,7 @@ mod layered {
         let counts = counted.counts();
         for promoting in [false, true] {
             let layers = Layered::over(memory(), [Arc::new(counted.clone()) as Shared]);
-            let both: Shared = Arc::new(if promoting { layers.promoting() } else { layers });
+            let both: Shared = Arc::new(if promoting { layers.promoting(children) } else { layers });
             let read = || {
                 let before = counts.reads.load(Relaxed);
                 assert_eq!(value(&both, "main", "fruit/plum").map(|value| value.len()), Some(120_000));
@@ -282,24 +294,46 @@ mod layered {
     }
 
     #[test]
+    fn what_was_promoted_has_everything_below_it_so_that_a_copy_brings_the_rest() {
+        let (lower, upper) = (memory(), memory());
+        for n in 0..30 {
+            commit(&lower, "main", &format!("fruit/{n}/plum"), &format!("blue {n}").repeat(200));
+        }
+        let both: Shared = Arc::new(Layered::over(upper.clone(), [lower.clone()]).promoting(children));
+        assert!(value(&both, "main", "fruit/7/plum").is_some());
+        both.flush().unwrap();
+        assert!(expect_whole(&upper) >= 2, "a value, and the directory that has no other");
+        let head = repo(&lower).branch("main").unwrap().head().unwrap().unwrap();
+        repo(&upper).copy_objects(&repo(&lower), &[head]).unwrap();
+        move_ref(&upper, "refs/heads/main", Expected::Absent, Some(head.into())).unwrap();
+        drop((both, lower));
+        expect_whole(&upper);
+        for n in 0..30 {
+            assert_eq!(value(&upper, "main", &format!("fruit/{n}/plum")), Some(format!("blue {n}").repeat(200)));
+        }
+        assert_eq!(repo(&upper).log(&[head], bristlecone::LogOptions::default()).map(Result::unwrap).count(), 30);
+    }
+
+    #[test]
     fn an_upper_store_that_takes_nothing_can_be_read_through() {
         let (lower, _, _) = over_two_branches();
-        let both: Shared = Arc::new(Layered::over(Arc::new(ReadOnly(memory())), [lower.clone()]).promoting());
+        let both: Shared = Arc::new(Layered::over(Arc::new(ReadOnly(memory())), [lower.clone()]).promoting(children));
         commit(&lower, "main", "long", &"x".repeat(200_000));
         assert_eq!(value(&both, "main", "long").map(|value| value.len()), Some(200_000));
         assert_eq!(value(&both, "main", "fruit/plum").as_deref(), Some("blue"));
+        both.flush().unwrap();
         assert!(matches!(move_ref(&both, "refs/heads/main", Expected::Any, None), Err(Error::ReadOnly)));
     }
 
     #[test]
     fn the_lower_store_may_leave_once_everything_was_promoted() {
         let (lower, upper, _) = over_two_branches();
-        let layers = Layered::over(upper.clone(), [lower.clone()]).promoting();
+        let layers = Layered::over(upper.clone(), [lower.clone()]).promoting(children);
         let both: Shared = Arc::new(layers.clone());
         for n in 0..20 {
             commit(&both, "main", &format!("many/{n}"), &format!("{n}").repeat(n * 50));
         }
-        // Some was promoted by reading already: parents without all that is below them.
+        // Some was promoted by reading already.
         assert!(value(&both, "main", "fruit/plum").is_some());
         move_ref(&both, "refs/heads/other", Expected::Any, None).unwrap();
         commit(&lower, "late", "late", "late");
@@ -323,11 +357,7 @@ mod layered {
         }
         let head = repo(&upper).branch("main").unwrap().head().unwrap().unwrap();
         assert_eq!(repo(&upper).log(&[head], bristlecone::LogOptions::default()).map(Result::unwrap).count(), 21);
-        // Whatever is there has everything below it.
-        let mut met = Vec::new();
-        let mut note = |oid: Oid, object: &Object<'_>| children(&oid, object, &mut |child| met.push(child));
-        upper.each_object(&mut note, &mut |damage| panic!("{damage:?}")).unwrap();
-        assert!(met.iter().all(|oid| upper.read(&(*oid).into()).unwrap().is_some()));
+        expect_whole(&upper);
     }
 
     #[test]

@@ -78,10 +78,12 @@ impl Rules {
         let author = self.signature(&commit.author, &mut lost);
         let committer = self.signature(&commit.committer, &mut lost);
         let (author, kept) = self.to.signatures(author, committer.clone());
-        if kept.ident != committer.ident || kept.seconds != committer.seconds {
+        let loses_committer = kept.ident != committer.ident || kept.seconds != committer.seconds;
+        if loses_committer {
             lost(LossKind::Committer, "");
         }
-        if author.zone != commit.author.zone {
+        // Once in a commit, and not of a committer who is lost.
+        if author.zone != commit.author.zone || !loses_committer && kept.zone != commit.committer.zone {
             lost(LossKind::Zone, "");
         }
         let headers = self.headers(&commit.headers, &mut lost);
@@ -106,8 +108,12 @@ impl Rules {
             lost(LossKind::Signature, "");
         }
         tag.tagger = tag.tagger.map(|tagger| {
-            let tagger = self.signature(&tagger, &mut lost);
-            self.to.signatures(tagger.clone(), tagger).0
+            let kept = self.signature(&tagger, &mut lost);
+            let kept = self.to.signatures(kept.clone(), kept).0;
+            if kept.zone != tagger.zone {
+                lost(LossKind::Zone, "");
+            }
+            kept
         });
         tag.headers = self.headers(&tag.headers, &mut lost);
         tag.message = self.message(&tag.message, &mut lost);

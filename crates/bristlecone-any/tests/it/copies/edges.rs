@@ -162,3 +162,136 @@ fn what_was_copied_so_far_is_durable_before_refs_lead_to_it() {
         assert!(told(&to) == told(&from), "{name}");
     }
 }
+
+#[test]
+fn closing_makes_durable_what_is_around_the_backend() {
+    let mut apart = None;
+    let repo = in_memory(&format("native")).wrapped(|inner| {
+        let backend = Arc::new(Apart { inner, unflushed: false.into(), checkpoints: 0.into() });
+        apart = Some(backend.clone());
+        backend
+    });
+    let info = Info::message("one").durability(Durability::None);
+    repo.branch("main").unwrap().edit(&info, |tree| tree.set("a", "1")).unwrap();
+    let apart = apart.unwrap();
+    assert!(apart.unflushed.load(Relaxed));
+    repo.close().unwrap();
+    assert!(!apart.unflushed.load(Relaxed));
+}
+
+#[test]
+fn zones_of_committers_and_taggers_are_counted_as_those_of_authors() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("git")));
+    let odd = || Signature { zone: Zone::from_bytes(b"+51800"), ..Signature::new("Ann", 5) };
+    let mut tree = from.tree();
+    tree.set("a", "1").unwrap();
+    let info = Info::message("one").author(Signature::new("Ann", 5)).committer(odd());
+    let head = from.branch("main").unwrap().commit(&mut tree, &info).unwrap();
+    let (kind, headers, message) = (Kind::Commit, Vec::new(), b"one\n".to_vec());
+    let tag = Tag { target: head.into(), kind, name: b"v1".to_vec(), tagger: Some(odd()), headers, message };
+    let tag = from.write_tag(&tag, Durability::None).unwrap();
+    from.move_refs(&[moved("refs/tags/v1", tag)], Durability::None).unwrap();
+    let error = copy::copy(&from, &to, &CopyOptions::default().strict(true), &mut |_| {}).unwrap_err();
+    let Error::Copy(CopyError::Losses { losses: foreseen, .. }) = &error else { panic!("{error:?}") };
+    let losses = copied(&from, &to).losses;
+    assert_eq!(losses.iter().map(|loss| (loss.kind, loss.count)).collect::<Vec<_>>(), [(LossKind::Zone, 2)]);
+    assert_eq!(&losses, foreseen);
+}
+
+#[test]
+fn a_symbolic_ref_that_is_chosen_alone_brings_the_ref_that_it_names() {
+    for name in ["native", "git"] {
+        let (from, to) = (in_memory(&format("native")), in_memory(&format(name)));
+        crate::commit(&from, "main", &[("a", "1")]);
+        crate::commit(&from, "other", &[("b", "1")]);
+        let symbolic = |name: &str, to: &str| moved(name, RefTarget::Symbolic(to.to_owned()));
+        let moves = [symbolic("refs/heads/alias", "refs/heads/main"), symbolic("refs/heads/again", "refs/heads/alias")];
+        from.move_refs(&moves, Durability::None).unwrap();
+        let options = CopyOptions::default().refs(vec!["again".to_owned()]);
+        let planned = copy::copy(&from, &to, &options.clone().dry_run(true), &mut |_| {}).unwrap();
+        let report = copy::copy(&from, &to, &options, &mut |_| {}).unwrap();
+        assert!(report.is_whole() && report.commits == 1, "{name}: {report:?}");
+        assert_eq!(report.refs, planned.refs, "{name}");
+        assert_eq!(
+            refs(&to).into_keys().collect::<Vec<_>>(),
+            ["refs/heads/again", "refs/heads/alias", "refs/heads/main"]
+        );
+        assert_eq!(crate::value(&to, "again", "a").as_deref(), Some(&b"1"[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_symbolic_ref_is_left_out_with_the_ref_that_it_names() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("git")));
+    let head = crate::commit(&from, "main", &[("a", "1")]);
+    let root = from.read_commit(CommitId::new(head.oid)).unwrap().tree;
+    let moves = [
+        moved("refs/odd/tree", RefTarget::Object(root.into())),
+        moved("refs/odd/alias", RefTarget::Symbolic("refs/odd/tree".to_owned())),
+    ];
+    from.move_refs(&moves, Durability::None).unwrap();
+    let report = copied(&from, &to);
+    let changes: Vec<_> = report.refs.iter().map(|one| (&*one.name, one.change)).collect();
+    let left_out = |name| (name, RefChange::LeftOut);
+    assert_eq!(changes, [("refs/heads/main", RefChange::New), left_out("refs/odd/alias"), left_out("refs/odd/tree")]);
+    assert_eq!(refs(&to).len(), 1);
+}
+
+#[test]
+fn a_commit_that_only_head_names_is_left_out_of_a_git_repository_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["native", "git"] {
+        let from = in_memory(&format(name));
+        let first = crate::commit(&from, "main", &[("a", "1")]);
+        let lone = crate::commit(&from, "main", &[("a", "2")]);
+        from.move_refs(&[moved("refs/heads/main", RefTarget::Object(first))], Durability::None).unwrap();
+        from.detach_head(lone.oid.into()).unwrap();
+        let place = Place::Git(dir.path().join(name));
+        let (to, _) = copy::open_or_make(&place, &from, None, &OpenOptions::new()).unwrap();
+        let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+        let report = copied(&from, &to);
+        let changes: Vec<_> = report.refs.iter().map(|one| (&*one.name, one.change)).collect();
+        assert_eq!(changes, [("HEAD", RefChange::LeftOut), ("refs/heads/main", RefChange::New)], "{name}");
+        assert!(report.commits == 1 && !report.is_whole(), "{name}: {report:?}");
+        assert_eq!((planned.commits, planned.refs), (1, report.refs), "{name}");
+        // One that a ref leads to is there.
+        from.detach_head(first.oid.into()).unwrap();
+        let report = copied(&from, &to);
+        assert!(report.is_whole() && report.refs.len() == 1, "{name}: {report:?}");
+        let gone = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: None };
+        from.move_refs(&[gone], Durability::None).unwrap();
+        let error = copy::copy(&from, &to, &CopyOptions::default(), &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Copy(CopyError::Nothing { .. })), "{name}: {error:?}");
+    }
+}
+
+#[test]
+fn names_that_a_git_repository_takes_otherwise_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = in_memory(&format("native"));
+    crate::commit(&from, "main", &[("a", "1")]);
+    let main = from.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    tree.set("a", "2").unwrap();
+    let odd = || Signature::new("A < B", 5);
+    let head = main.commit(&mut tree, &Info::message("two").by(odd())).unwrap();
+    let (kind, headers, message) = (Kind::Commit, Vec::new(), b"one\n".to_vec());
+    let tag = Tag { target: head.into(), kind, name: b"v1".to_vec(), tagger: Some(odd()), headers, message };
+    let tag = from.write_tag(&tag, Durability::None).unwrap();
+    from.move_refs(&[moved("refs/tags/v1", tag)], Durability::None).unwrap();
+    let to = AnyRepo::create(Place::Git(dir.path().join("r.git")), format("git")).unwrap();
+    let error = copy::copy(&from, &to, &CopyOptions::default().strict(true), &mut |_| {}).unwrap_err();
+    let Error::Copy(CopyError::Losses { losses: foreseen, .. }) = &error else { panic!("{error:?}") };
+    assert!(refs(&to).is_empty(), "nothing was written");
+    let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+    let losses = copied(&from, &to).losses;
+    let ident = Loss { kind: LossKind::Ident, count: 3, commit: Some(head), place: "A < B".to_owned() };
+    assert_eq!(losses, [ident]);
+    assert_eq!((foreseen, &planned.losses), (&losses, &losses));
+    assert!(copied(&from, &to).losses.is_empty(), "what is there counts no more");
+    // What came from Git goes back as it was.
+    let again = in_memory(&format("native"));
+    copied(&to, &again);
+    let back = AnyRepo::create(Place::Git(dir.path().join("back.git")), format("git")).unwrap();
+    assert!(copy::copy(&again, &back, &CopyOptions::default().strict(true), &mut |_| {}).unwrap().is_whole());
+}

@@ -3,7 +3,10 @@
 //! As trees of Git are walked, newest first, each compared with the version of the same path that was made before:
 //! the format tells what differs between two directories, and that is spliced into the bytes.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bristlecone::{
     Backend, Error, Format, Kind, Native, ObjRef, Oid, Result, Snapshot,
@@ -25,7 +28,7 @@ use crate::history::{
         graph::Ends,
         writer::Outcome,
     },
-    report::Status,
+    report::{Respelled, Status},
     staging::Staging,
     table::{Scratch, Table},
 };
@@ -52,6 +55,7 @@ pub(crate) fn run(
     let meters = Meters::default();
     let exported = Exported::find(&job.native, &*job.backend, job.existing, job.algorithm, job.scratch)?;
     let objects = NativeObjects { native: job.native, snapshot: job.backend.snapshot(&[]) };
+    let respelled = Mutex::new(Respelled::default());
     let (width, backend) = (NATIVE.oid_bytes(), job.backend.clone());
     let walker = |sender, meters| NativeWalk {
         native: job.native,
@@ -64,6 +68,7 @@ pub(crate) fn run(
         gits: Ids::new(job.algorithm.oid_bytes(), job.scratch),
         commits: Table::new(job.algorithm.oid_bytes(), job.scratch),
         shallow: &job.ends.shallow,
+        respelled: &respelled,
         sender,
         meters,
         commit: None,
@@ -85,7 +90,8 @@ pub(crate) fn run(
         skip: false,
         verify: false,
     };
-    pipeline::run(inner, &meters, target, progress)
+    let outcome = pipeline::run(inner, &meters, target, progress)?;
+    Ok(Outcome { respelled: respelled.into_inner().unwrap_or_else(PoisonError::into_inner), ..outcome })
 }
 
 /// Commits and tags of the store, spelled as Git would, with native ids.

@@ -1,9 +1,12 @@
 //! The walk through a `native` store: which of its objects were met, and which of Git's objects they are.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, PoisonError},
+};
 
 use bristlecone::{
-    Error, Format, Kind, Native, ObjRef, Oid,
+    CommitId, Error, Format, Kind, Native, ObjRef, Oid,
     core::{
         FormatError, Source,
         git::{self, Git},
@@ -12,7 +15,7 @@ use bristlecone::{
 
 use super::exported::Exported;
 use crate::history::{
-    canonical::{commit_bytes, tag_bytes, take_raw},
+    canonical::{commit_bytes, is_respelled, tag_bytes, take_raw},
     error::{Missing, Origin, TransferError},
     ids::Ids,
     pipeline::{
@@ -20,6 +23,7 @@ use crate::history::{
         contract::{Existing, KEPT_TREES_BYTES_MAX, Meters, OutgoingCommit, Stopped, Walker},
         graph::has_all,
     },
+    report::Respelled,
     staging::Staging,
     table::Table,
 };
@@ -53,6 +57,7 @@ pub(super) struct NativeWalk<'a> {
     // Git's ids of commits, by their numbers.
     pub(super) commits: Table,
     pub(super) shallow: &'a HashSet<Oid>,
+    pub(super) respelled: &'a Mutex<Respelled>,
     pub(super) sender: Sender,
     pub(super) meters: &'a Meters,
     pub(super) commit: Option<Oid>,
@@ -102,6 +107,10 @@ impl NativeWalk<'_> {
         let number = self.send(Kind::Contents, raw, base)?;
         self.note(&at.oid, number)?;
         Ok(number)
+    }
+
+    fn count_respelled(&self, commit: Option<CommitId>, place: impl FnOnce() -> String) {
+        self.respelled.lock().unwrap_or_else(PoisonError::into_inner).add(commit, place);
     }
 
     fn commit_oid(&self, number: u32) -> Result<Oid, Stopped> {
@@ -161,7 +170,7 @@ impl Walker for NativeWalk<'_> {
         for &parent in &commit.parents {
             decoded.parents.push(self.commit_oid(parent)?.into());
         }
-        let mut shallow = commit.shallow;
+        let (mut shallow, mut respelled) = (commit.shallow, Vec::new());
         let (oid, raw) = match kept {
             Some(raw) => {
                 let oid = self.git.algorithm().object_id(Kind::Commit, &raw);
@@ -179,14 +188,21 @@ impl Walker for NativeWalk<'_> {
                 shallow = (shallow || never_fetched) && !has_all(self.existing, &parents)?;
                 (oid, raw)
             }
-            None => commit_bytes(self.git, decoded)
-                .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?,
+            None => {
+                let people = [&decoded.author, &decoded.committer].into_iter();
+                respelled.extend(people.filter(|who| is_respelled(self.git, who)).map(|who| who.ident.clone()));
+                commit_bytes(self.git, decoded)
+                    .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?
+            }
         };
         self.commits.set(commit.number, oid.as_bytes())?;
-        let OutgoingCommit { number, tree, parents, .. } = commit;
+        let OutgoingCommit { number, tree, parents, oid: native, .. } = commit;
         Ok(self.sender.send(if self.existing.commit(number, &oid)? {
             Message::CommitExisting { number, oid }
         } else {
+            for name in respelled {
+                self.count_respelled(Some(CommitId::new(native)), || bristlecone::escape(&name));
+            }
             Message::Commit { number, oid, raw, tree, parents, shallow }
         })?)
     }
@@ -198,6 +214,7 @@ impl Walker for NativeWalk<'_> {
         let kept = take_raw(&mut tag.headers);
         tag.target = ObjRef::from(self.git_oid(target, oid)?);
         let refused = |wrong: &dyn std::fmt::Display| TransferError::refused(format!("the tag {oid}"), wrong);
+        let mut respelled = None;
         let (git_oid, raw) = match kept {
             Some(raw) => {
                 let kept = git::decode_tag(self.git.algorithm(), &raw).map_err(|wrong| refused(&wrong))?;
@@ -206,13 +223,21 @@ impl Walker for NativeWalk<'_> {
                 }
                 (self.git.algorithm().object_id(Kind::Tag, &raw), raw)
             }
-            None => tag_bytes(self.git, tag).map_err(|wrong| refused(&wrong))?,
+            None => {
+                let tagger = tag.tagger.as_ref().filter(|who| is_respelled(self.git, who));
+                let of = |name: &[u8]| format!("{} of {}", bristlecone::escape(name), bristlecone::escape(&tag.name));
+                respelled = tagger.map(|who| of(&who.ident));
+                tag_bytes(self.git, tag).map_err(|wrong| refused(&wrong))?
+            }
         };
         let number = match self.gits.get(&git_oid)? {
             Some(number) => number,
             None => {
                 let number = self.gits.insert(&git_oid)?;
                 let existing = self.existing.find(Kind::Tag, &git_oid)?;
+                if let (None, Some(place)) = (existing, respelled) {
+                    self.count_respelled(None, || place);
+                }
                 self.sender.send(Message::Tag { number, oid: git_oid, raw, target, existing })?;
                 number
             }

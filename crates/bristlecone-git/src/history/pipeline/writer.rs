@@ -15,7 +15,7 @@ use crate::{
     history::{
         error::{Missing, Origin, TransferError},
         objects::Objects,
-        report::Counts,
+        report::{Counts, Respelled},
     },
     repository::hash::check_id,
 };
@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) missing_more: u64,
     /// Commits whose parents were never fetched.
     pub(crate) shallow: Vec<(Oid, ObjRef)>,
+    /// Names that the walk through a store spells otherwise.
+    pub(crate) respelled: Respelled,
 }
 
 /// The thread that writes.

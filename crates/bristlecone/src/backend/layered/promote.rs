@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use bristlecone_core::{ObjRef, Object, Oid, Sink as _};
 
-use super::{COPIED_BYTES, Layered, is_removed, put_copy};
+use super::{
+    Layered,
+    copies::{COPIED_BYTES, put_copy},
+    is_removed,
+};
 use crate::{
     Error,
     backend::{
@@ -43,7 +47,9 @@ impl Layered {
     }
 
     fn promote_once(&self, roots: &Roots<'_>, copied: &mut u64) -> Result<(), Error> {
-        let snapshot = self.snapshot(roots.oids);
+        // What is read here is copied here, and once.
+        let reading = Self { copies: None, ..self.clone() };
+        let snapshot = reading.snapshot(roots.oids);
         let refs = self.list_refs("")?;
         let from = refs.values().filter_map(|target| match target {
             RefTarget::Object(at) => Some(at.oid),

@@ -82,7 +82,7 @@ fn answers_end_before_what_cannot_be_read_and_its_error_comes_when_it_is_first()
 fn what_is_read_in_one_call_is_promoted_too_and_a_flush_brings_small_copies() {
     let (lower, upper) = (memory(), memory());
     let at = fill(&*lower, 10, 50);
-    let both = Layered::over(upper.clone(), [lower]).promoting();
+    let both = Layered::over(upper.clone(), [lower]).promoting(children);
     let there = |at: &&ObjRef| upper.read(at).unwrap().is_some();
     let snapshot = both.snapshot(&[]);
     let mut known = 0;
