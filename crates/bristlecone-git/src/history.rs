@@ -37,6 +37,7 @@ mod staging;
 mod store;
 mod table;
 
+pub use canonical::RAW_HEADER;
 pub use error::{Missing, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, import, move_refs};

@@ -7,7 +7,9 @@ use bristlecone::{
     storage::{RealStorage, Storage},
 };
 use bristlecone_git::{
-    history::{self, Counts, ExportOptions, ImportOptions, MovedRef, Repository, Respelled, Status, StoreFormat},
+    history::{
+        self, Counts, ExportOptions, ImportOptions, MovedRef, RAW_HEADER, Repository, Respelled, Status, StoreFormat,
+    },
     layout::Layout,
 };
 
@@ -18,9 +20,6 @@ use super::{
     refs::Foreseen,
 };
 use crate::{error::Result, format::AnyFormat, repo::AnyRepo};
-
-/// The header in which a commit or tag of the native format has Git's bytes of it, which are written as they are.
-const RAW_HEADER: &[u8] = b"git-raw";
 
 /// Brings what a Git repository has into a store.
 pub(super) fn import(

@@ -7,7 +7,7 @@ use bristlecone::{
 
 /// The header of a commit or tag that holds Git's bytes of it, where they would not come back from its parts. The
 /// last of this name counts.
-pub(crate) const RAW_HEADER: &[u8] = b"git-raw";
+pub const RAW_HEADER: &[u8] = b"git-raw";
 
 /// Whether Git takes a name otherwise than it is.
 pub(crate) fn is_respelled(git: Git, who: &Signature) -> bool {

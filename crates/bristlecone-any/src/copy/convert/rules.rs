@@ -1,6 +1,7 @@
 //! What a format keeps of what another one has.
 
 use bristlecone::{Commit, Durability, EntryKind, Format, Info, Oid, Signature, Tag, Zone, core::git::refused_name};
+use bristlecone_git::history::RAW_HEADER;
 
 use super::{
     super::{
@@ -159,7 +160,7 @@ impl Rules {
             AnyFormat::Native(_) => true,
             AnyFormat::Git(_) => {
                 let odd = name.is_empty() || name.iter().any(|byte| matches!(byte, b' ' | b'\n' | 0));
-                !odd && !GITS_OWN.contains(&name) && !value.contains(&0) && name != b"git-raw"
+                !odd && !GITS_OWN.contains(&name) && !value.contains(&0) && name != RAW_HEADER
             }
             #[cfg(feature = "tezos")]
             AnyFormat::Tezos(_) => false,
