@@ -85,11 +85,7 @@ pub(crate) fn run(args: &RefsArgs, json: bool) -> Result<()> {
             rows.extend(new);
         }
     }
-    report::show(&rows, json);
-    match rows.iter().find_map(|row| Some((row.scenario.clone(), row.wrong.clone()?))) {
-        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
-        None => Ok(()),
-    }
+    report::show_checked(&rows, json)
 }
 
 /// A store of many refs.

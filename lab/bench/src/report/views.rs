@@ -10,6 +10,7 @@ use super::{
     select::{COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
+use crate::{BenchError, error::Result};
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks,
 /// Git, optimisations, task counts, replays, the chain, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
@@ -58,6 +59,15 @@ pub(crate) fn show(rows: &[Row], json: bool) {
     };
     // Whoever closes the pipe early has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// As [`show`]; fails afterwards if a row is wrong.
+pub(crate) fn show_checked(rows: &[Row], json: bool) -> Result<()> {
+    show(rows, json);
+    match rows.iter().find_map(|row| Some((row.scenario.clone(), row.wrong.clone()?))) {
+        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
+        None => Ok(()),
+    }
 }
 
 fn limits(rows: &[Row], places: &Places) -> Table {
