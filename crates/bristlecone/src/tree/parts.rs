@@ -4,7 +4,7 @@
 //! is written by one part, but those at the ends and those above. Each part is applied to the root that the one before
 //! resulted in, and roots do not depend on how edits are grouped: the last one is the root of all.
 
-use std::{mem::size_of, sync::Arc};
+use std::{collections::HashSet, mem::size_of, sync::Arc};
 
 use bristlecone_core::{Format, ObjRef};
 
@@ -132,9 +132,9 @@ impl<F: Format> Tree<F> {
         Ok(())
     }
 
-    /// Returns about how much memory edits take; `None` if that is more than `most`.
+    /// Returns about how much memory edits take; `None` if that is more than `most`. Edits that several places share count once.
     fn bytes_of(&self, patch: &Patch, most: usize) -> Option<usize> {
-        let mut open = vec![patch];
+        let (mut open, mut shared) = (vec![patch], HashSet::new());
         let mut bytes = 0;
         while let Some(patch) = open.pop() {
             for (step, edit) in patch.iter() {
@@ -143,6 +143,7 @@ impl<F: Format> Tree<F> {
                     return None;
                 }
                 match edit {
+                    PatchEdit::Dir(below) if Arc::strong_count(below) > 1 && !shared.insert(Arc::as_ptr(below)) => {}
                     PatchEdit::Dir(below) => open.push(below),
                     PatchEdit::Detached => open.push(self.active_patch()),
                     PatchEdit::Leaf(_) | PatchEdit::Over(_) | PatchEdit::Remove => {}

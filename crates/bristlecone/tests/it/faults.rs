@@ -296,15 +296,18 @@ fn a_folder_that_cannot_be_opened_fails_one_call_alone() {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
         drop(DiskBackend::create(storage.clone(), format_tag(), tiny()).unwrap());
         let (syncs, path) = (Arc::new(AtomicUsize::new(0)), dir.path().to_owned());
-        let count = syncs.clone();
+        // An opening that cannot sync the folder is refused.
+        let opened = Arc::new(AtomicBool::new(false));
+        let (count, is_open) = (syncs.clone(), opened.clone());
         let hooked = Hooked::new(storage.clone(), move |coming| {
             put_back(&path);
             let is_it = (coming.method, coming.name) == ("sync_dir", "segments");
-            if is_it && count.fetch_add(1, Relaxed) + 1 == strike {
+            if is_it && is_open.load(Relaxed) && count.fetch_add(1, Relaxed) + 1 == strike {
                 fs::rename(path.join("segments"), path.join("away")).unwrap();
             }
         });
         let backend = DiskBackend::open(Arc::new(hooked), None, tiny(), false).unwrap();
+        opened.store(true, Relaxed);
         let mut kept = Vec::new();
         for number in 0..120 {
             let name = format!("branch/with/a/long/name/{number:03}");
