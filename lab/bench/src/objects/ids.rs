@@ -79,7 +79,7 @@ fn open(dir: &Path) -> Result<DiskBackend> {
 /// Fills a store with so many segments, and returns some of the ids.
 fn fill(dir: &Path, segments: u64) -> Result<Vec<Oid>> {
     let (format, storage) = (Native::new(), Arc::new(RealStorage::new(dir)));
-    let backend = DiskBackend::create(storage, AnyFormat::from(format.clone()).tag(), options())?;
+    let backend = DiskBackend::create(storage, AnyFormat::from(format).tag(), options())?;
     let (mut values, mut noted, mut number) = (RisingValues::new(VALUE_BYTES), Vec::new(), 0);
     while backend.stats().store_bytes < segments * SEGMENT_BYTES {
         let mut batch = Batch::new();

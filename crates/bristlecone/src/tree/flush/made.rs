@@ -13,9 +13,12 @@ use bristlecone_core::{ObjRef, Oid, Sink};
 use super::super::patch::Patch;
 use crate::store::FlushSink;
 
-/// Directories by the address of their edits, which outlive this, and what the edits apply to.
+/// The address of a directory's edits, and what they apply to.
+type EditedDir = (usize, Option<Oid>);
+
+/// Directories by their edits, which outlive this.
 #[derive(Debug, Default)]
-pub(super) struct MadeDirs(Mutex<HashMap<(usize, Option<Oid>), Option<Oid>>>);
+pub(super) struct MadeDirs(Mutex<HashMap<EditedDir, Option<Oid>>>);
 
 impl MadeDirs {
     /// Returns what the same edits of the same directory became elsewhere (`None`: nothing is left in it), if its object is in
@@ -35,6 +38,6 @@ impl MadeDirs {
     }
 }
 
-fn key(patch: &Patch, base: Option<ObjRef>) -> (usize, Option<Oid>) {
+fn key(patch: &Patch, base: Option<ObjRef>) -> EditedDir {
     (std::ptr::from_ref(patch).addr(), base.map(|at| at.oid))
 }
