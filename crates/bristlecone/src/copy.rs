@@ -355,7 +355,7 @@ impl<F: Format> Copy<'_, F> {
                 if self.seen.len() >= SEEN_MAX {
                     self.seen.clear();
                 }
-                if self.seen.insert(head.1.oid) && self.sink.known(&head.1.oid).is_none() {
+                if self.seen.insert(head.1.oid) && !self.is_whole(&head) {
                     unknown.push(head);
                 }
             }
@@ -370,6 +370,21 @@ impl<F: Format> Copy<'_, F> {
         Ok(new)
     }
 
+    /// Whether an object is certainly there with all that is below it. That a place of it is known need not say so, see
+    /// [`Self::below`].
+    fn is_whole(&self, (kind, at): &CopyHead) -> bool {
+        if self.to.shared.backend.capabilities().atomic_commits || self.is_single(*kind) {
+            self.sink.known(&at.oid).is_some()
+        } else {
+            self.sink.batch.known(&at.oid).is_some()
+        }
+    }
+
+    /// Whether a value is one object here: in a Git repository.
+    fn is_single(&self, kind: Option<Kind>) -> bool {
+        kind == Some(Kind::Contents) && self.to.shared.backend.capabilities().git.is_some()
+    }
+
     /// Returns what objects name that are there, where that need not be there, too: after a power cut, or since another program
     /// has dropped it. What refs lead to is whole.
     fn below(&mut self, pass: CopyPass, there: Vec<CopyHead>, found: &mut ToCopy) -> Result<Vec<CopyHead>> {
@@ -378,9 +393,7 @@ impl<F: Format> Copy<'_, F> {
             return Ok(below);
         }
         for (kind, at) in there {
-            // In a Git repository a value is one object.
-            let is_value = kind == Some(Kind::Contents) && self.to.shared.backend.capabilities().git.is_some();
-            if is_value || pass == CopyPass::History && self.is_reached(&at.oid)? {
+            if self.is_single(kind) || pass == CopyPass::History && self.is_reached(&at.oid)? {
                 continue;
             }
             let Some(object) = self.store.snapshot.read(&at.oid.into())? else { continue };

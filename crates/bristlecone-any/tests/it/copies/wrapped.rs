@@ -2,7 +2,7 @@
 
 use std::{path::Path as FilePath, sync::atomic::Ordering::Relaxed};
 
-use bristlecone::{Counted, Layered, ReadOnly};
+use bristlecone::{Batch, Counted, Layered, Location, ReadOnly, Sink};
 
 use super::*;
 
@@ -65,7 +65,13 @@ fn a_copy_into_a_git_repository_goes_through_what_is_around_it() {
     for number in 0..5 {
         crate::commit(&from, "new", &[("b", &number.to_string())]);
     }
+    // An object that no ref leads to need not have everything below it there.
     let head = from.branch("new").unwrap().head().unwrap().unwrap();
+    let lone = from.backend().read(&head.oid().into()).unwrap().unwrap();
+    let metadata: Vec<u64> = (0..).map_while(|index| lone.metadata_word(index)).collect();
+    let mut batch = Batch::new();
+    batch.put(lone.kind(), head.oid(), lone.body(), &vec![Location::NONE; lone.children()], &metadata);
+    repo.backend().append(batch, &[], Durability::None).unwrap();
     assert_eq!((copied(&from, &to).commits, copied(&from, &to).commits), (5, 0));
     assert!(counts.appended_bytes.load(Relaxed) > 0);
     assert_eq!(repo.log(&[head], LogOptions::default()).map(Result::unwrap).count(), 5);
