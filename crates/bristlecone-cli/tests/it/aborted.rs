@@ -71,11 +71,13 @@ impl Working {
     /// As [`Working::begin`], with standard error going elsewhere.
     fn begin_telling<const N: usize>(place: &Place, arguments: [&str; N], err: Stdio) -> Self {
         let mut command = place.command(arguments);
-        // SAFETY: the call takes numbers alone, and may be made between fork and exec.
+        // SAFETY: the calls take numbers alone, and may be made between fork and exec.
         unsafe {
-            // Tests that a shell runs in the background ignore the interrupt key.
+            // Tests that a shell runs in the background ignore the interrupt key, those that `nohup` runs the end of the terminal.
             command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGTERM] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 Ok(())
             });
         }
