@@ -16,6 +16,7 @@ use bristlecone::{
     MemoryBackend, Path, ReadOnly, RefMove, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
 };
 use bristlecone_needs::needs;
+use bristlecone_testkit::crash::step;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -296,7 +297,8 @@ fn check_pairs(dag: &Dag, context: &str) {
 
 #[test]
 fn ancestors_bases_and_counts_agree_with_brute_force() {
-    for seed in 0..12 {
+    // In a short run a third of the seeds, among which each shape is.
+    for seed in (0..12).step_by(step(3, 1) as usize) {
         let dag = Dag::random(seed, 60, [4, 8, 30, 60][seed as usize % 4]);
         check_pairs(&dag, &format!("seed {seed}"));
         // With positions for the commits that led to some, then for all.

@@ -311,10 +311,10 @@ fn an_import_that_was_killed_goes_on() {
             let to = place.path(format!("{name}.git"));
             export(&place, &name, &to, &[]);
             assert_same(&from, &Git::new(&to));
-            if ended || round == 5 {
+            if ended || round == 4 {
                 break;
             }
-            wait *= 2;
+            wait *= 3;
         }
     }
 }

@@ -224,11 +224,11 @@ fn a_journal_that_is_damaged_in_the_middle_shows_no_older_refs() {
     let bytes = fs::read(&path).unwrap()[..used as usize].to_vec();
     let heads = batch_heads(&bytes);
     assert!(heads.len() >= 6 * 13, "{} bytes of heads", heads.len());
-    let mut places: Vec<u64> = (0..used).step_by(crash::step(41, 1) as usize).chain(heads).collect();
+    let mut places: Vec<u64> = (0..used).step_by(crash::step(97, 1) as usize).chain(heads).collect();
     places.sort_unstable();
     places.dedup();
-    // In a short run two bits of each byte, which its place chooses.
-    let step = crash::step(4, 1);
+    // In a short run one bit of each byte, which its place chooses.
+    let step = crash::step(8, 1);
     let flips: Vec<(u64, u64)> =
         places.iter().flat_map(|&at| (at % step..8).step_by(step as usize).map(move |bit| (at, bit))).collect();
     let try_flips = |broken: &Path, flips: &[(u64, u64)]| {

@@ -1,8 +1,8 @@
 //! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
 //! torn is shown, and the store goes on.
 //!
-//! Each call is always cut; without threads by turns with a quarter of the policies, with threads with one of eight. Of the calls
-//! within recoveries the suites try a share, each recovery another. With `BRISTLECONE_THOROUGH` in the environment
+//! Each call is always cut; without threads by turns with an eighth of the policies, with threads with one of them. Of the
+//! calls within recoveries the suites try a share, each recovery another. With `BRISTLECONE_THOROUGH` in the environment
 //! (`.ci/lane crash`) every policy has its turn at each call, and the share is several times as large.
 
 use bristlecone::disk::DiskOptions;
@@ -27,7 +27,7 @@ fn a_crash_at_any_call_loses_nothing_synced() {
         let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
         let report = explore_with(
             &engine,
-            Options { seeds, draw_step: step(4, 1), nested_step: step(32, 1), ..Options::default() },
+            Options { seeds, draw_step: step(8, 1), nested_step: step(160, 1), ..Options::default() },
         );
         report.assert_sound();
         assert!(report.workloads >= 20);
@@ -39,7 +39,7 @@ fn a_crash_at_any_call_loses_nothing_synced() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
     let engine = DiskEngine::new(tiny().prezero(false));
-    explore_with(&engine, Options { seeds: 1, draw_step: step(4, 1), nested_seeds: 0, ..Options::default() })
+    explore_with(&engine, Options { seeds: 1, draw_step: step(8, 1), nested_seeds: 0, ..Options::default() })
         .assert_sound();
 }
 
@@ -50,7 +50,8 @@ fn a_crash_at_any_call_of_a_collection_loses_nothing_synced() {
     assert!(collecting.len() >= 3);
     for (options, cold_bytes) in [(tiny(), 600), (tiny_with_maps(), 1200)] {
         let engine = DiskEngine::new(options.cold_bytes(cold_bytes));
-        let options = Options { seeds: 1, seed_first: 21, nested_step: step(160, 4), ..Options::default() };
+        let (draw_step, nested_step) = (step(4, 1), step(320, 4));
+        let options = Options { seeds: 1, seed_first: 21, draw_step, nested_step, ..Options::default() };
         let report = explore(&engine, &collecting, options);
         println!("cold segments of {cold_bytes} bytes: {report}");
         report.assert_sound();
@@ -68,17 +69,17 @@ const KINDS: [CallKind; 8] = {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
     let engine = DiskEngine::new(tiny_with_maps());
     let options =
-        Options { seeds: 1, seed_first: 5, draw_step: step(4, 1), nested_step: step(32, 4), ..Options::default() };
+        Options { seeds: 1, seed_first: 5, draw_step: step(8, 1), nested_step: step(160, 4), ..Options::default() };
     let report = explore_with(&engine, options);
     report.assert_sound();
-    assert!(report.crash_points() >= 20_000, "{report}");
+    assert!(report.crash_points() >= 8_000, "{report}");
 }
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let (draw_step, nested_step) = (step(16, 1), step(160, 6));
+        let (draw_step, nested_step) = (step(32, 1), step(480, 6));
         let options = Options { seeds: 1, seed_first: 11, draw_step, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
@@ -89,7 +90,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
-    for (options, step) in [(tiny(), step(32, 2)), (tiny_as_shipped(), step(80, 5))] {
+    for (options, step) in [(tiny(), step(64, 2)), (tiny_as_shipped(), step(160, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let report = explore_deaths(&engine, &deaths(), step, options);

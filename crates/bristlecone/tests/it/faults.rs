@@ -122,7 +122,7 @@ pub(crate) fn new_disk(reads: bool) -> SimStorage {
 /// `BRISTLECONE_THOROUGH` every call of the first fails.
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
     let of = |short, long| step(short * faults.len().max(2) as u64 / 2, long);
-    let engines = [(tiny(), of(12, 1)), (tiny_with_maps(), of(40, 3)), (tiny_as_shipped(), of(50, 4))];
+    let engines = [(tiny(), of(24, 1)), (tiny_with_maps(), of(80, 3)), (tiny_as_shipped(), of(100, 4))];
     for (options, step) in engines {
         fail_every(step, &DiskEngine::new(options), faults, reads);
     }

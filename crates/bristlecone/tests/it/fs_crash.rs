@@ -35,7 +35,7 @@ fn run(engine: &dyn Engine, workloads: &[Workload], options: Options) -> Report 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced() {
     let report =
-        run(&FsEngine, &chosen(), Options { seeds: 1, draw_step: step(4, 1), nested_seeds: 0, ..Options::default() });
+        run(&FsEngine, &chosen(), Options { seeds: 1, draw_step: step(8, 1), nested_seeds: 0, ..Options::default() });
     report.assert_sound();
 }
 
@@ -49,14 +49,14 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
     };
     assert!(!chosen.is_empty());
     let options =
-        Options { seeds: 1, seed_first: 7, draw_step: step(2, 1), nested_step: step(16, 3), ..Options::default() };
+        Options { seeds: 1, seed_first: 7, draw_step: step(4, 1), nested_step: step(32, 3), ..Options::default() };
     run(&FsEngine, &chosen, options).assert_sound();
 }
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
     let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
-    let report = explore_deaths(&FsEngine, &deaths(), step(60, 6), options);
+    let report = explore_deaths(&FsEngine, &deaths(), step(120, 6), options);
     println!("{report}");
     report.assert_sound();
     assert!(report.deaths >= 150, "{report}");
@@ -88,7 +88,7 @@ fn the_suite_catches_a_backend_that_does_not_sync() {
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
     let few = ["mixed durabilities", "several refs in one step", "two handles taking turns", "values appended early"];
     for (index, workload) in workloads().iter().filter(|workload| few.contains(&workload.name)).enumerate() {
-        let (disk, step) = (new_disk(reads), step(5, 1));
+        let (disk, step) = (new_disk(reads), step(11, 1));
         CrashRun::of(&FsEngine, disk.clone(), workload).unwrap();
         for number in (1 + index as u64 % step..=disk.calls()).step_by(step as usize) {
             faults.iter().for_each(|&fault| fail_one(&FsEngine, workload, number, fault, reads));

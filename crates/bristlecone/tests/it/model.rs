@@ -428,27 +428,27 @@ fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, home: fn() 
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(&Native::new(), 1_500_000, 0, || Home::Memory);
+    sessions(&Native::new(), 600_000, 0, || Home::Memory);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_on_disk() {
-    sessions(&Native::new(), 1_000_000, 1 << 32, || Home::Disk(Store::simulated_small()));
+    sessions(&Native::new(), 400_000, 1 << 32, || Home::Disk(Store::simulated_small()));
 }
 
 #[cfg(feature = "git")]
 #[test]
 fn random_operations_agree_with_the_model_as_objects_of_git() {
     use bristlecone::Git;
-    sessions(&Git::sha1(), 500_000, 1 << 33, || Home::Memory);
-    sessions(&Git::sha256(), 200_000, 1 << 34, || Home::Memory);
-    sessions(&Git::sha1(), 300_000, 1 << 35, || Home::Disk(Store::simulated_small()));
-    sessions(&Git::sha1(), 20_000, 1 << 37, || Home::Nasty);
+    sessions(&Git::sha1(), 200_000, 1 << 33, || Home::Memory);
+    sessions(&Git::sha256(), 100_000, 1 << 34, || Home::Memory);
+    sessions(&Git::sha1(), 150_000, 1 << 35, || Home::Disk(Store::simulated_small()));
+    sessions(&Git::sha1(), 10_000, 1 << 37, || Home::Nasty);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_where_nothing_stays_that_nobody_holds() {
-    sessions(&Native::new(), 40_000, 1 << 36, || Home::Nasty);
+    sessions(&Native::new(), 20_000, 1 << 36, || Home::Nasty);
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn any_sequence_of_updates_leads_to_the_root_of_the_contents() {
-    let seeds = if std::env::var_os("BRISTLECONE_THOROUGH").is_some() { 400 } else { 20 };
+    let seeds = if std::env::var_os("BRISTLECONE_THOROUGH").is_some() { 400 } else { 12 };
     for seed in 1..=seeds {
         let objects = Objects::default();
         let native = Native::new();
