@@ -71,6 +71,32 @@ fn a_commit_that_leads_to_itself_is_told_as_damaged() {
     }
 }
 
+/// A Git that prunes takes the line of a shallow commit away before the commit itself, which it keeps for two weeks.
+#[needs(git)]
+#[test]
+fn a_shallow_commit_that_git_has_given_up_does_not_count_as_deepened() {
+    for store in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        let git = RealGit::init(dir.path(), &[]);
+        let (first, second) = (git.commit_all("first"), git.commit_all("second"));
+        let line = dir.path().join(".git/shallow");
+        std::fs::write(&line, format!("{second}\n")).unwrap();
+        std::fs::remove_file(file_of(&git, &first)).unwrap();
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let import_all = || {
+            let from = Repository::open(git.dir()).unwrap();
+            import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap()
+        };
+        assert_eq!(import_all().shallow.len(), 1);
+        git.run(&["checkout", "-q", "--orphan", "other"]);
+        git.commit_all("third");
+        git.run(&["branch", "-D", "main"]);
+        std::fs::remove_file(&line).unwrap();
+        assert_eq!((import_all().counts.commits, import_all().counts.commits), (1, 0));
+        assert_eq!(backend.shallow().unwrap().len(), 1, "its parents are as absent as before");
+    }
+}
+
 /// What one object names as a directory or a commit is a value elsewhere in the history.
 #[needs(git)]
 #[test]

@@ -14,13 +14,20 @@ use crate::history::{
 };
 
 /// Returns the commits that were imported without their parents, which the repository has by now.
+///
+/// A Git that prunes may leave such a commit for a while to which nothing leads any more, without the line that says that it is
+/// shallow: its parents are as absent as before.
 pub(super) fn deepened(from: &Repository, backend: &dyn Backend) -> Result<Vec<Oid>, TransferError> {
-    let mut deeper = Vec::new();
+    let (mut deeper, mut raw, width) = (Vec::new(), Vec::new(), from.algorithm().oid_bytes());
     for oid in shallow(backend)? {
-        if oid.as_bytes().len() == from.algorithm().oid_bytes()
-            && !from.shallow.contains(&oid)
-            && from.odb.contains(&oid)?
-        {
+        if oid.as_bytes().len() != width || from.shallow.contains(&oid) || from.odb.read(&oid, &mut raw)?.is_none() {
+            continue;
+        }
+        let mut whole = true;
+        for parent in CommitHead::parse(width, &raw).map_or(Vec::new(), |head| head.parents) {
+            whole = whole && from.odb.contains(&parent)?;
+        }
+        if whole {
             deeper.push(oid);
         }
     }
