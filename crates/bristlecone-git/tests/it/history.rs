@@ -9,7 +9,9 @@ use bristlecone::{
     disk::DiskBackend,
     engine::FormatTag,
 };
-use bristlecone_git::history::{ImportOptions, ImportReport, Repository, StoreFormat, TransferError, import};
+use bristlecone_git::history::{
+    ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import,
+};
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
     generate::Rng,
@@ -199,4 +201,60 @@ fn what_is_imported_is_whole_whatever_another_process_collects_meanwhile() {
     git.commit_all("then");
     imported_beside_collections(&git, StoreFormat::Git(Git::new(Algorithm::Sha1)), Git::new(Algorithm::Sha1));
     imported_beside_collections(&git, StoreFormat::Native(Native::new()), Native::new());
+}
+
+/// Loose objects are what a power cut leaves empty, and what a Git that prunes drops.
+#[needs(git)]
+#[test]
+fn an_export_builds_on_nothing_that_is_damaged_or_to_which_no_ref_leads() {
+    let long = "long".repeat(1000);
+    for (store, reached) in FORMATS.into_iter().flat_map(|store| [(store, false), (store, true)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let from = RealGit::init(dir.path().join("from"), &[]);
+        from.write("file", &long);
+        from.write("other", "short");
+        from.commit_all("copied");
+        from.run(&["branch", "-m", "copied"]);
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        let to = RealGit::init(dir.path().join("to"), &[]);
+        if reached {
+            to.write("file", &long);
+        }
+        to.commit_all("its own");
+        let file = file_of(&to, &to.hash_object("blob", long.as_bytes()));
+        if reached {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::write(&file, "").unwrap();
+        }
+        export(store, &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        to.fsck();
+        assert_eq!(to.text(&["cat-file", "-p", "copied:file"]), long);
+        let again = export(store, &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!((again.packs, again.counts.commits), (0, 0), "{store:?}");
+    }
+}
+
+/// A store of the format native walks all of its history in each export, and what its commits hold is there.
+#[needs(git)]
+#[test]
+fn a_second_export_writes_nothing_of_older_commits() {
+    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    let main = repo.branch("main").unwrap();
+    for number in 0..4 {
+        let info = crate::backend::info(&number.to_string(), Durability::None);
+        main.edit(&info, |tree| tree.set("dir/file", format!("{number}").repeat(1000))).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let to = RealGit::init(dir.path(), &[]);
+    to.commit_all("its own");
+    to.run(&["branch", "-m", "own"]);
+    let export_all = || {
+        let store = StoreFormat::Native(Native::new());
+        export(store, repo.backend(), to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap()
+    };
+    assert_eq!((export_all().counts.commits, export_all().packs), (4, 0));
+    to.fsck();
 }
