@@ -215,6 +215,8 @@ fn an_export_builds_on_nothing_that_is_damaged_or_to_which_no_ref_leads() {
         from.write("other", "short");
         from.commit_all("copied");
         from.run(&["branch", "-m", "copied"]);
+        from.run(&["tag", "value", "HEAD:other"]);
+        from.run(&["tag", "dir", "HEAD^{tree}"]);
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
         let opened = Repository::open(from.dir()).unwrap();
         import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();

@@ -47,6 +47,14 @@ pub(crate) fn of(
                     roots.extend(CommitHead::parse(width, &raw).map(|head| head.tree));
                     break;
                 }
+                Kind::Node => {
+                    note_tree(odb, algorithm, oid, &mut others)?;
+                    break;
+                }
+                Kind::Contents if others.get(&oid)?.is_none() => {
+                    others.insert(&oid)?;
+                    break;
+                }
                 _ => break,
             }
             let Some((target, _)) = tag_target(algorithm, &raw) else { break };
