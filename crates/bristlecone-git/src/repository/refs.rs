@@ -32,6 +32,7 @@ pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, parse};
 
+pub(crate) use packed::PACKED_REFS;
 use packed::{PackedCache, PackedRefs};
 
 /// How a store calls its own HEAD, which is not Git's.

@@ -80,6 +80,9 @@ impl Destination {
                 expected: expected.name(),
             });
         }
+        if let Some(reason) = layout.read_only_reason() {
+            return Err(TransferError::refused(format!("an export into {}", path.display()), reason));
+        }
         let repository = Repository::of(layout, path)?;
         let keeps = Keeps::new(Files::new(repository.layout.storage()));
         Ok(Self { repository, made, packs: 0, pack_bytes: 0, keeps, kept: Vec::new() })
