@@ -9,8 +9,9 @@ use bristlecone::{
     disk::DiskBackend,
     engine::FormatTag,
 };
-use bristlecone_git::history::{
-    ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import,
+use bristlecone_git::{
+    backend::GitOptions,
+    history::{ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import},
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
@@ -201,6 +202,26 @@ fn what_is_imported_is_whole_whatever_another_process_collects_meanwhile() {
     git.commit_all("then");
     imported_beside_collections(&git, StoreFormat::Git(Git::new(Algorithm::Sha1)), Git::new(Algorithm::Sha1));
     imported_beside_collections(&git, StoreFormat::Native(Native::new()), Native::new());
+}
+
+#[needs(git)]
+#[test]
+fn a_tag_that_names_itself_keeps_no_import_busy_forever() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("copied");
+    from.run(&["branch", "-m", "copied"]);
+    let to = RealGit::init(dir.path().join("to"), &[]);
+    let own = "1".repeat(40);
+    let raw = format!("object {own}\ntype tag\ntag loop\ntagger A <a@example.org> 1700000000 +0000\n\nloop\n");
+    let tag = file_of(&to, &to.hash_object("tag", raw.as_bytes()));
+    std::fs::create_dir_all(file_of(&to, &own).parent().unwrap()).unwrap();
+    std::fs::copy(tag, file_of(&to, &own)).unwrap();
+    std::fs::write(to.dir().join(".git/refs/tags/loop"), format!("{own}\n")).unwrap();
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let opened = Repository::open(from.dir()).unwrap();
+    let report = import(&opened, FORMATS[0], repo.backend(), &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.counts.commits, 1);
 }
 
 /// Loose objects are what a power cut leaves empty, and what a Git that prunes drops.
