@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove, RefTarget,
-    Repo, SweepLimits,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove,
+    RefTarget, Repo, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
     engine::FormatTag,
@@ -222,6 +222,30 @@ fn a_tag_that_names_itself_keeps_no_import_busy_forever() {
     let opened = Repository::open(from.dir()).unwrap();
     let report = import(&opened, FORMATS[0], repo.backend(), &ImportOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(report.counts.commits, 1);
+}
+
+#[needs(git)]
+#[test]
+fn a_ref_that_has_no_place_beside_another_moves_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("copied");
+    from.run(&["branch", "-m", "a"]);
+    from.run(&["branch", "b/c"]);
+    let to = RealGit::init(dir.path().join("to"), &[]);
+    to.commit_all("its own");
+    to.run(&["branch", "b"]);
+    let opened = Repository::open(from.dir()).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    import(&opened, FORMATS[0], &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let imported = import(&opened, FORMATS[0], repo.backend(), &ImportOptions::default(), &mut |_| {}).map(drop);
+    let exported = export(FORMATS[0], &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).map(drop);
+    for done in [imported, exported] {
+        let Err(TransferError::Store(Error::RefClash { name, other })) = done else { panic!("{done:?}") };
+        assert_eq!((&*name, &*other), ("refs/heads/b/c", "refs/heads/b"));
+        assert!(!to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/a"]).0);
+    }
 }
 
 /// Loose objects are what a power cut leaves empty, and what a Git that prunes drops.

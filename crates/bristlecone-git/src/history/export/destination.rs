@@ -25,6 +25,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        refs::clash,
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
@@ -223,6 +224,10 @@ impl Destination {
                 Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
                 Some(_) => RefState::Kept,
             };
+            // Before any ref moves.
+            if let (RefState::New, Some(other)) = (state, clash(refs, name)) {
+                return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
+            }
             if matches!(state, RefState::New | RefState::Moved) {
                 let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
                 moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
