@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashSet},
-    fs,
+    fs, io,
     path::Path,
+    time::Duration,
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm, to_hex,
+    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm,
+    storage::OpenMode, to_hex,
 };
 
 use crate::{
@@ -22,14 +24,17 @@ use crate::{
         table::Scratch,
     },
     repository::{
-        files::{Files, passing_name},
+        files::{Files, ReadOutcome, passing_name},
         layout::Layout,
         pack::BuiltPack,
-        refs::clash,
+        refs::{clash, folder_error, locked_error},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
 };
+
+/// Bytes of a lock file that are looked at.
+const LOCK_BYTES: usize = 64;
 
 /// A repository that is written to.
 #[derive(Debug)]
@@ -181,7 +186,18 @@ impl Destination {
     ) -> Result<(), TransferError> {
         let files = self.files();
         let lock = format!("{name}.lock");
-        let file = files.open(&lock, bristlecone::storage::OpenMode::CreateNew)?;
+        let file = match files.open_raw(&lock, OpenMode::CreateNew) {
+            // A fetch with a depth holds it until it ends.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(match files.read_up_to(&lock, LOCK_BYTES)? {
+                    ReadOutcome::Dir => folder_error(&files, &lock, Duration::ZERO),
+                    ReadOutcome::Bytes(bytes) => locked_error(&files, &lock, &bytes, Duration::ZERO),
+                    ReadOutcome::Absent => locked_error(&files, &lock, &[], Duration::ZERO),
+                }
+                .into());
+            }
+            opened => files.named(&lock, opened)?,
+        };
         let written = bytes().and_then(|bytes| {
             files.write_at(&lock, &*file, &bytes, 0)?;
             files.sync_open(&lock, &*file)?;
