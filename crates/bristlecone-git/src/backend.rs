@@ -77,10 +77,11 @@ impl GitBackend {
     /// [`Error::NoStore`] if there is no repository; [`Error::Corrupt`], [`Error::Locked`], [`Error::Io`].
     pub fn open(storage: Arc<dyn Storage>, options: GitOptions) -> Result<Self> {
         let algorithm = options.algorithm;
-        Self::open_with(storage.clone(), options, || Odb::open(storage, algorithm, OdbOptions::default()))
+        Self::open_with(storage.clone(), options, Vec::new(), || Odb::open(storage, algorithm, OdbOptions::default()))
     }
 
-    /// Opens a repository of the operating system, with its alternates, as its configuration says.
+    /// Opens a repository of the operating system, with its alternates, as its configuration says. One whose refs are a
+    /// symbolic link into another repository is only read, and [`GitBackend::notes`] says so.
     ///
     /// # Errors
     /// As [`GitBackend::open`].
@@ -95,17 +96,24 @@ impl GitBackend {
             None => !layout.is_bare(),
         };
         options.boot = options.boot.or_else(boot_id);
+        let reason = layout.read_only_reason().filter(|_| !options.read_only);
+        options.read_only |= reason.is_some();
         let odb = || Odb::open_path(layout);
-        Self::open_with(layout.storage(), options, odb)
+        Self::open_with(layout.storage(), options, reason.into_iter().collect(), odb)
     }
 
-    fn open_with(storage: Arc<dyn Storage>, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+    fn open_with(
+        storage: Arc<dyn Storage>,
+        options: GitOptions,
+        notes: Vec<String>,
+        odb: impl FnOnce() -> Result<Odb>,
+    ) -> Result<Self> {
         let files = Files::new(storage);
         if files.stat("objects")?.is_none() {
             return Err(Error::NoStore { file: files.describe("") });
         }
         let worker = maintenance::worker(&options);
-        Ok(Self { repository: OpenRepository::open(files, options, worker, odb)? })
+        Ok(Self { repository: OpenRepository::open(files, options, worker, notes, odb)? })
     }
 
     /// Returns the objects.

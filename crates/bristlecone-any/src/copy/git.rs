@@ -15,8 +15,9 @@ use bristlecone_git::{
 
 use super::{
     CopiedRef, CopyError, CopyJob, CopyReport, Loss, LossKind, RefChange,
-    history::{Tips, missing, peeled},
+    history::{Tips, missing, peeled, reached_from},
     loss::Losses,
+    objects::returning,
     refs::Foreseen,
 };
 use crate::{error::Result, format::AnyFormat, repo::AnyRepo};
@@ -129,7 +130,14 @@ fn foresee(job: &CopyJob<'_>, converts: bool, progress: &mut dyn FnMut(Status)) 
         return Ok(CopyReport { converted: true, commits, at_most, refs, ..CopyReport::default() });
     }
     let mut is_there = |oid: &_| Ok(to.backend().read(&bristlecone::ObjRef::from(*oid))?.is_some());
-    let new = missing(from, &tips.commits, &shallow, &mut is_there, progress)?;
+    let mut commits = returning(job)?;
+    if !commits.is_empty() {
+        // A Git repository may have commits that no ref leads to, without what they name.
+        let reached = reached_from(from, &tips.commits)?;
+        commits.retain(|commit| reached.contains(&commit.oid()));
+    }
+    commits.extend(&tips.commits);
+    let new = missing(from, &commits, &shallow, &mut is_there, progress)?;
     let refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
     Ok(CopyReport { commits: new.len() as u64, refs, ..CopyReport::default() })
 }

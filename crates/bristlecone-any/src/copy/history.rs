@@ -89,7 +89,12 @@ pub(super) fn reached(repo: &AnyRepo) -> Result<HashSet<Oid>> {
             heads.push(commit);
         }
     }
-    repo.log(&heads, LogOptions::default()).map(|entry| Ok(entry?.id.oid())).collect()
+    reached_from(repo, &heads)
+}
+
+/// Returns the commits that these lead to.
+pub(super) fn reached_from(repo: &AnyRepo, heads: &[CommitId]) -> Result<HashSet<Oid>> {
+    repo.log(heads, LogOptions::default()).map(|entry| Ok(entry?.id.oid())).collect()
 }
 
 fn parents_first(found: &[NewCommit], index: &HashMap<Oid, usize>) -> Vec<usize> {

@@ -96,7 +96,7 @@ fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
 }
 
 /// Returns what retention had cut where the copy came from, and the original has: a copy whose own rules keep all is to have it.
-fn returning(job: &CopyJob<'_>) -> Result<Vec<CommitId>> {
+pub(super) fn returning(job: &CopyJob<'_>) -> Result<Vec<CommitId>> {
     let (from, to) = (job.from.backend(), job.to.backend());
     let absent = to.absent()?;
     // Rules that this version does not know are rules.

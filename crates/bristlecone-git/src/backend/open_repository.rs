@@ -99,6 +99,7 @@ impl OpenRepository {
         files: Files,
         options: GitOptions,
         worker: Worker<Self, JOBS>,
+        mut notes: Vec<String>,
         odb: impl FnOnce() -> Result<Odb>,
     ) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
@@ -113,7 +114,7 @@ impl OpenRepository {
         let ours = !options.read_only && files.stat(OURS)?.is_some();
         let guard = if ours { Some(store_lock.take()?) } else { None };
         let journal = &mut writer.journal;
-        let (mut recovery, mut notes) = (None, Vec::new());
+        let mut recovery = None;
         if ours {
             journal.refresh()?;
             let left = keep::sweep(&files)?;

@@ -1,8 +1,8 @@
 //! From a repository into a store.
 //!
 //! **In and out.** Commits, trees, values and tags come from a [`Repository`] through the pipeline. `into_git` writes
-//! them as they are, `into_native` as objects of another shape; `existing` says what the store has. `refs` moves the
-//! refs once everything is durable.
+//! them as they are, `into_native` as objects of another shape; `existing` says what the store has, and `behind` what it
+//! lacks behind that. `refs` moves the refs once everything is durable.
 //!
 //! **Callers.** [`import`] is public; `pipeline` calls the writers.
 
@@ -18,12 +18,12 @@ use crate::{
         error::{Missing, TransferError},
         ids::Ids,
         import::{
+            behind::{deepened, gone, parents_of, returning},
             existing::{GitExisting, NativeExisting},
             into_git::IntoGit,
             into_native::IntoNative,
         },
         known::Known,
-        objects::CommitHead,
         patterns::Patterns,
         pipeline::{self, TransferJob, contract::Meters, graph::Ends, tree_walk::TreeWalk, writer::Outcome},
         presence::PresenceIndex,
@@ -31,13 +31,14 @@ use crate::{
         repository::Repository,
         staging::{Staging, child_ids},
         store::SHALLOW,
-        store::{StoreFormat, shallow},
+        store::StoreFormat,
         table::Scratch,
     },
     repository::layout::Layout,
     worktree::HeldRefs,
 };
 
+mod behind;
 mod existing;
 mod into_git;
 mod into_native;
@@ -159,7 +160,8 @@ fn into_git(
     let backend = repo.backend();
     let scratch = Scratch::new(options.scratch.clone());
     let deeper = deepened(from, &**backend)?;
-    let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
+    let returning = returning(from, &**backend, &wanted.tips, &scratch)?;
+    let tips = [&wanted.tips[..], &parents_of(from, &deeper)?, &returning].concat();
     let (width, ends) = (git.algorithm().oid_bytes(), Ends::of_shallow(&from.shallow));
     let mut swept = 0;
     let outcome = loop {
@@ -202,8 +204,8 @@ fn into_native(
     let scratch = Scratch::new(options.scratch.clone());
     let mut known = Known::read(&**backend, &native, algorithm, &scratch)?;
     let (deeper, ends) = (deepened(from, &**backend)?, Ends::of_shallow(&from.shallow));
-    if !deeper.is_empty() {
-        // The commits that follow them are others now.
+    // The commits that follow those are others now; and what is known counts as there with all that it leads to.
+    if !deeper.is_empty() || known.has_become(&native, &gone(&**backend)?)? {
         known = Known::nothing(&native, algorithm, &scratch);
     }
     let mut swept = 0;
@@ -238,31 +240,6 @@ fn into_native(
         }
     };
     finish(from, repo, wanted, outcome, &deeper, options)
-}
-
-/// Returns the commits that were imported without their parents, which the repository has by now.
-fn deepened(from: &Repository, backend: &dyn Backend) -> Result<Vec<Oid>, TransferError> {
-    let mut deeper = Vec::new();
-    for oid in shallow(backend)? {
-        if oid.as_bytes().len() == from.algorithm().oid_bytes()
-            && !from.shallow.contains(&oid)
-            && from.odb.contains(&oid)?
-        {
-            deeper.push(oid);
-        }
-    }
-    Ok(deeper)
-}
-
-/// Returns the parents of commits, each as a tip of its own.
-fn parents_of(from: &Repository, deeper: &[Oid]) -> Result<Vec<(String, Oid)>, TransferError> {
-    let (mut tips, mut raw) = (Vec::new(), Vec::new());
-    for oid in deeper {
-        from.odb.read(oid, &mut raw)?;
-        let parents = CommitHead::parse(from.algorithm().oid_bytes(), &raw).map_or(Vec::new(), |head| head.parents);
-        tips.extend(parents.into_iter().map(|parent| (format!("{SHALLOW}{oid}"), parent)));
-    }
-    Ok(tips)
 }
 
 /// The refs that an import takes.
@@ -312,7 +289,7 @@ fn finish<F: Format>(
     options: &ImportOptions,
 ) -> Result<ImportReport, TransferError> {
     let (mut refs, mut left_out, mut head) = (BTreeMap::new(), Vec::new(), None);
-    // Tips beyond those of refs are parents that were fetched later; unless all of them came, the note stays.
+    // Tips beyond those of refs are parents that were fetched later, and what was cut; unless all of them came, the note stays.
     let whole = outcome.tips.iter().skip(wanted.tips.len()).all(Result::is_ok);
     let deeper = if whole { deeper } else { &[] };
     for ((name, oid), tip) in wanted.tips.iter().zip(outcome.tips) {

@@ -3,7 +3,7 @@
 //! An entry is written after its object is durable. The files are numbered; a small last one is written again with
 //! what is new, so that there are few. `docs/git.md` says what a loss costs: time.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use bristlecone::{Backend, Format, Native, Oid, Result, core::git::Algorithm};
 
@@ -136,6 +136,20 @@ impl Known {
         let bounds = KnownBounds { commits: Table::new(record, scratch), others: Table::new(record, scratch) };
         let (commits, others) = (Ids::new(id, scratch), Ids::new(id, scratch));
         Self { commits, others, bounds: Arc::new(bounds), next: Next { file: 0, entries: Vec::new() } }
+    }
+
+    /// Whether a commit of the repository became one of these.
+    pub(crate) fn has_become(&self, native: &Native, oids: &HashSet<Oid>) -> Result<bool> {
+        let mut record = vec![0; Bound::width(native)];
+        for number in (0..self.commits.len()).filter(|_| !oids.is_empty()) {
+            self.bounds.commits.read(number, &mut record)?;
+            if let Bound::Object { oid, .. } = Bound::decode(&record)
+                && oids.contains(&oid)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns how to write more, and what was known.

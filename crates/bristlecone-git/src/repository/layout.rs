@@ -14,7 +14,7 @@ use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{OpenMode, RealStorage, Sharing, Storage, write_all_at};
 use bristlecone::{Error, Result};
 
-use crate::repository::error;
+use crate::repository::{error, refs::PACKED_REFS};
 
 mod config;
 
@@ -177,6 +177,21 @@ impl Layout {
             found: "a linked working tree that does not lie in its repository's folder".to_owned(),
             expected: format!("one below {}, with a name in UTF-8", self.common_dir.display()),
         })
+    }
+
+    /// Says why nothing is written here, where that is so: the refs are a symbolic link, as `git new-workdir` makes one, and so those
+    /// of another repository. Processes that come by way of that do not see the locks and the journal that are kept here.
+    #[must_use]
+    pub(crate) fn read_only_reason(&self) -> Option<String> {
+        let links = ["refs", PACKED_REFS].map(|name| self.common_dir.join(name));
+        let link = links.iter().find(|path| path.is_symlink())?;
+        let target = link.read_link().ok()?;
+        Some(format!(
+            "{} is a symbolic link to {}, as git new-workdir makes it: nothing is written here; work in the repository itself, or \
+             in a working tree of git worktree",
+            link.display(),
+            target.display()
+        ))
     }
 
     /// Returns the storage rooted at the common folder.

@@ -27,11 +27,12 @@ mod reflog;
 mod trash;
 mod value;
 
-pub(crate) use lock::{LockWait, is_listed, locked_error};
+pub(crate) use lock::{LockWait, folder_error, is_listed, locked_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub(crate) use reflog::{LogLine, LogRules};
-pub(crate) use value::{check_name, parse};
+pub(crate) use value::{check_name, clash, parse};
 
+pub(crate) use packed::PACKED_REFS;
 use packed::{PackedCache, PackedRefs};
 
 /// How a store calls its own HEAD, which is not Git's.

@@ -14,7 +14,7 @@ use bristlecone::{
 
 use crate::repository::{
     files::{Files, ReadOutcome},
-    refs::{is_listed, locked_error},
+    refs::{folder_error, is_listed, locked_error},
 };
 
 const INDEX: &str = "index";
@@ -46,7 +46,7 @@ impl IndexLock {
             if waited >= Duration::from_millis(wait_ms) {
                 let bytes = match files.read_up_to(LOCK, 64)? {
                     ReadOutcome::Bytes(bytes) => Some(bytes),
-                    ReadOutcome::Dir => Some(Vec::new()),
+                    ReadOutcome::Dir => return Err(folder_error(&files, LOCK, waited)),
                     // It was given up just now, or is a link that leads nowhere.
                     ReadOutcome::Absent => is_listed(&files, LOCK)?.then(Vec::new),
                 };

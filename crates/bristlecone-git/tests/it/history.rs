@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove, RefTarget,
-    Repo, SweepLimits,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove,
+    RefTarget, Repo, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
     engine::FormatTag,
 };
-use bristlecone_git::history::{ImportOptions, ImportReport, Repository, StoreFormat, TransferError, import};
+use bristlecone_git::{
+    backend::GitOptions,
+    history::{ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import},
+};
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
     generate::Rng,
@@ -68,6 +71,32 @@ fn a_commit_that_leads_to_itself_is_told_as_damaged() {
             assert_eq!(report.refs.iter().map(|moved| &*moved.name).collect::<Vec<_>>(), ["refs/heads/before"]);
             assert_eq!(report.counts.commits, 1, "{first} alone");
         }
+    }
+}
+
+/// A Git that prunes takes the line of a shallow commit away before the commit itself, which it keeps for two weeks.
+#[needs(git)]
+#[test]
+fn a_shallow_commit_that_git_has_given_up_does_not_count_as_deepened() {
+    for store in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        let git = RealGit::init(dir.path(), &[]);
+        let (first, second) = (git.commit_all("first"), git.commit_all("second"));
+        let line = dir.path().join(".git/shallow");
+        std::fs::write(&line, format!("{second}\n")).unwrap();
+        std::fs::remove_file(file_of(&git, &first)).unwrap();
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let import_all = || {
+            let from = Repository::open(git.dir()).unwrap();
+            import(&from, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap()
+        };
+        assert_eq!(import_all().shallow.len(), 1);
+        git.run(&["checkout", "-q", "--orphan", "other"]);
+        git.commit_all("third");
+        git.run(&["branch", "-D", "main"]);
+        std::fs::remove_file(&line).unwrap();
+        assert_eq!((import_all().counts.commits, import_all().counts.commits), (1, 0));
+        assert_eq!(backend.shallow().unwrap().len(), 1, "its parents are as absent as before");
     }
 }
 
@@ -173,4 +202,106 @@ fn what_is_imported_is_whole_whatever_another_process_collects_meanwhile() {
     git.commit_all("then");
     imported_beside_collections(&git, StoreFormat::Git(Git::new(Algorithm::Sha1)), Git::new(Algorithm::Sha1));
     imported_beside_collections(&git, StoreFormat::Native(Native::new()), Native::new());
+}
+
+#[needs(git)]
+#[test]
+fn a_tag_that_names_itself_keeps_no_import_busy_forever() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("copied");
+    from.run(&["branch", "-m", "copied"]);
+    let to = RealGit::init(dir.path().join("to"), &[]);
+    let own = "1".repeat(40);
+    let raw = format!("object {own}\ntype tag\ntag loop\ntagger A <a@example.org> 1700000000 +0000\n\nloop\n");
+    let tag = file_of(&to, &to.hash_object("tag", raw.as_bytes()));
+    std::fs::create_dir_all(file_of(&to, &own).parent().unwrap()).unwrap();
+    std::fs::copy(tag, file_of(&to, &own)).unwrap();
+    std::fs::write(to.dir().join(".git/refs/tags/loop"), format!("{own}\n")).unwrap();
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let opened = Repository::open(from.dir()).unwrap();
+    let report = import(&opened, FORMATS[0], repo.backend(), &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.counts.commits, 1);
+}
+
+#[needs(git)]
+#[test]
+fn a_ref_that_has_no_place_beside_another_moves_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("copied");
+    from.run(&["branch", "-m", "a"]);
+    from.run(&["branch", "b/c"]);
+    let to = RealGit::init(dir.path().join("to"), &[]);
+    to.commit_all("its own");
+    to.run(&["branch", "b"]);
+    let opened = Repository::open(from.dir()).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    import(&opened, FORMATS[0], &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let imported = import(&opened, FORMATS[0], repo.backend(), &ImportOptions::default(), &mut |_| {}).map(drop);
+    let exported = export(FORMATS[0], &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).map(drop);
+    for done in [imported, exported] {
+        let Err(TransferError::Store(Error::RefClash { name, other })) = done else { panic!("{done:?}") };
+        assert_eq!((&*name, &*other), ("refs/heads/b/c", "refs/heads/b"));
+        assert!(!to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/a"]).0);
+    }
+}
+
+/// Loose objects are what a power cut leaves empty, and what a Git that prunes drops.
+#[needs(git)]
+#[test]
+fn an_export_builds_on_nothing_that_is_damaged_or_to_which_no_ref_leads() {
+    let long = "long".repeat(1000);
+    for (store, reached) in FORMATS.into_iter().flat_map(|store| [(store, false), (store, true)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let from = RealGit::init(dir.path().join("from"), &[]);
+        from.write("file", &long);
+        from.write("other", "short");
+        from.commit_all("copied");
+        from.run(&["branch", "-m", "copied"]);
+        from.run(&["tag", "value", "HEAD:other"]);
+        from.run(&["tag", "dir", "HEAD^{tree}"]);
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        let to = RealGit::init(dir.path().join("to"), &[]);
+        if reached {
+            to.write("file", &long);
+        }
+        to.commit_all("its own");
+        let file = file_of(&to, &to.hash_object("blob", long.as_bytes()));
+        if reached {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::write(&file, "").unwrap();
+        }
+        export(store, &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        to.fsck();
+        assert_eq!(to.text(&["cat-file", "-p", "copied:file"]), long);
+        let again = export(store, &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!((again.packs, again.counts.commits), (0, 0), "{store:?}");
+    }
+}
+
+/// A store of the format native walks all of its history in each export, and what its commits hold is there.
+#[needs(git)]
+#[test]
+fn a_second_export_writes_nothing_of_older_commits() {
+    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    let main = repo.branch("main").unwrap();
+    for number in 0..4 {
+        let info = crate::backend::info(&number.to_string(), Durability::None);
+        main.edit(&info, |tree| tree.set("dir/file", format!("{number}").repeat(1000))).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let to = RealGit::init(dir.path(), &[]);
+    to.commit_all("its own");
+    to.run(&["branch", "-m", "own"]);
+    let export_all = || {
+        let store = StoreFormat::Native(Native::new());
+        export(store, repo.backend(), to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap()
+    };
+    assert_eq!((export_all().counts.commits, export_all().packs), (4, 0));
+    to.fsck();
 }

@@ -15,6 +15,7 @@ use bristlecone::{
 };
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
+    history::{ExportOptions, StoreFormat, TransferError, export},
     layout::Layout,
 };
 use bristlecone_needs::needs;
@@ -156,4 +157,34 @@ fn the_locks_of_other_programs_stay_with_what_they_lock() {
         assert!(sim.contents(name).is_some(), "{name}");
     }
     assert!(sim.list("").unwrap().iter().any(|name| name == "bristlecone"));
+}
+
+/// A process of ours that comes by the repository itself sees no lock that is kept beside the links.
+#[needs(git)]
+#[test]
+fn a_folder_that_has_its_refs_by_links_is_only_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = RealGit::init(dir.path().join("main"), &[]);
+    let head = git.commit_all("first");
+    git.run(&["branch", "side"]);
+    git.run(&["pack-refs", "--all"]);
+    // What `git new-workdir` makes.
+    let (own, other) = (git.dir().join(".git"), dir.path().join("other"));
+    std::fs::create_dir_all(other.join(".git")).unwrap();
+    for name in ["config", "refs", "objects", "packed-refs"] {
+        std::os::unix::fs::symlink(own.join(name), other.join(".git").join(name)).unwrap();
+    }
+    std::fs::copy(own.join("HEAD"), other.join(".git/HEAD")).unwrap();
+    let (backend, repo) = open(&other, GitOptions::default());
+    assert_eq!(repo.branch("side").unwrap().head().unwrap().unwrap().oid().to_string(), head);
+    let notes: Vec<&str> = backend.notes().collect();
+    assert!(notes.len() == 1 && notes[0].contains("refs is a symbolic link to"), "{notes:?}");
+    assert!(matches!(remove(&repo, "side"), Err(Error::ReadOnly)));
+    let options = ExportOptions::default();
+    let store = StoreFormat::Git(Git::new(Algorithm::Sha1));
+    let error = export(store, repo.backend(), &other, &options, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, TransferError::Refused { .. }), "{error}");
+    drop((backend, repo));
+    assert!(other.join(".git/packed-refs").is_symlink() && !other.join(".git/bristlecone").exists());
+    assert_eq!(git.text(&["rev-parse", "side"]), head);
 }

@@ -1,6 +1,6 @@
 //! Copies of histories that retention has cut: with their gaps, until a store that has what is lacking is copied.
 
-use bristlecone::SweepLimits;
+use bristlecone::{Retention, SweepLimits};
 
 use super::*;
 
@@ -15,9 +15,9 @@ fn on_disk(name: &str) -> AnyRepo {
     in_memory(&format).wrapped(|_| Arc::new(backend))
 }
 
-/// Returns a copy of a store that keeps the last commits of each branch.
-fn cut_to(whole: &AnyRepo, kept: usize) -> AnyRepo {
-    let cut = on_disk(whole.format().name());
+/// Returns a copy of a store, in this format, that keeps the last commits of each branch.
+fn cut_to(whole: &AnyRepo, name: &str, kept: usize) -> AnyRepo {
+    let cut = on_disk(name);
     let commits = copied(whole, &cut).commits;
     cut.set_retention(&format!("last {kept} refs/heads/*\n").parse().unwrap()).unwrap();
     assert_eq!(cut.sweep(&[], &SweepLimits::default()).unwrap().commits, commits - kept as u64);
@@ -34,7 +34,7 @@ fn commits(repo: &AnyRepo) -> usize {
 fn a_whole_history_fills_a_copy_of_one_that_was_cut() {
     let (whole, backup) = (in_memory(&format("native")), on_disk("native"));
     let ids = chain(&whole, 10);
-    let cut = cut_to(&whole, 3);
+    let cut = cut_to(&whole, "native", 3);
     assert_eq!(copied(&cut, &backup).commits, 3);
     assert_eq!((backup.backend().absent().unwrap().len(), commits(&backup)), (1, 3));
     let planned = copy::copy(&whole, &backup, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
@@ -46,11 +46,37 @@ fn a_whole_history_fills_a_copy_of_one_that_was_cut() {
     assert_eq!((copied(&whole, &cut).commits, commits(&cut)), (0, 3));
 }
 
+#[needs(git)]
+#[test]
+fn a_git_repository_fills_a_store_whose_history_was_cut() {
+    for name in ["git", "native"] {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = AnyRepo::create(Place::Git(dir.path().join("whole.git")), format("git")).unwrap();
+        chain(&whole, 10);
+        let cut = cut_to(&whole, name, 3);
+        // What its own rules have cut stays away.
+        assert_eq!((copied(&whole, &cut).commits, commits(&cut)), (0, 3), "{name}");
+        let backup = on_disk(name);
+        assert_eq!((copied(&cut, &backup).commits, commits(&backup)), (3, 3), "{name}");
+        cut.set_retention(&Retention::default()).unwrap();
+        for to in [&cut, &backup] {
+            if name == "git" {
+                let planned = copy::copy(&whole, to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+                assert_eq!(planned.commits, 7);
+            }
+            assert!(copied(&whole, to).is_whole(), "{name}");
+            assert_eq!(commits(to), 10, "{name}");
+            assert!(told(to) == told(&whole), "{name}");
+            assert_eq!(copied(&whole, to).commits, 0, "{name}");
+        }
+    }
+}
+
 #[test]
 fn histories_that_were_cut_in_different_places_are_converted_each_by_itself() {
     let (whole, to) = (in_memory(&format("native")), in_memory(&format("git")));
     chain(&whole, 10);
-    let (three, six) = (cut_to(&whole, 3), cut_to(&whole, 6));
+    let (three, six) = (cut_to(&whole, "native", 3), cut_to(&whole, "native", 6));
     assert_eq!((copied(&three, &to).commits, copied(&three, &to).commits), (3, 0));
     let options = CopyOptions::default().force(true);
     let error = copy::copy(&six, &to, &options.clone().strict(true), &mut |_| {}).unwrap_err();
@@ -72,7 +98,7 @@ fn histories_that_were_cut_in_different_places_are_converted_each_by_itself() {
 fn a_store_that_is_cut_on_and_on_is_converted_commit_by_commit() {
     let (whole, to) = (in_memory(&format("native")), in_memory(&format("git")));
     chain(&whole, 5);
-    let cut = cut_to(&whole, 3);
+    let cut = cut_to(&whole, "native", 3);
     assert_eq!(copied(&cut, &to).commits, 3);
     for round in 1..4 {
         crate::commit(&cut, "main", &[(&format!("q{round}"), "1")]);
@@ -92,7 +118,7 @@ fn what_follows_a_commit_without_entries_is_known_in_a_history_that_was_cut() {
     let head = main.head().unwrap().unwrap();
     main.commit_with_parents(&mut tree, &[head], &Info::message("none")).unwrap();
     crate::commit(&whole, "main", &[("last", "1")]);
-    let cut = cut_to(&whole, 4);
+    let cut = cut_to(&whole, "native", 4);
     assert_eq!(copied(&cut, &to).commits, 4);
     assert_eq!(copied(&cut, &to).commits, 0);
     assert_eq!(commits(&to), 3, "all but the one without entries");
@@ -103,7 +129,7 @@ fn a_stopped_conversion_of_a_cut_history_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, to) = (in_memory(&format("native")), AnyRepo::create(dir.path(), format("git")).unwrap());
     chain(&whole, 100);
-    let cut = cut_to(&whole, 80);
+    let cut = cut_to(&whole, "native", 80);
     let good = cut.backend().get_ref("refs/heads/main").unwrap();
     cut.move_refs(&[broken(&cut)], Durability::None).unwrap();
     let options = CopyOptions::default().checkpoint_bytes(10);

@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashSet},
-    fs,
+    fs, io,
     path::Path,
+    time::Duration,
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm, to_hex,
+    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm,
+    storage::OpenMode, to_hex,
 };
 
 use crate::{
@@ -22,13 +24,17 @@ use crate::{
         table::Scratch,
     },
     repository::{
-        files::{Files, passing_name},
+        files::{Files, ReadOutcome, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        refs::{clash, folder_error, locked_error},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
 };
+
+/// Bytes of a lock file that are looked at.
+const LOCK_BYTES: usize = 64;
 
 /// A repository that is written to.
 #[derive(Debug)]
@@ -79,6 +85,9 @@ impl Destination {
                 found: layout.algorithm.name(),
                 expected: expected.name(),
             });
+        }
+        if let Some(reason) = layout.read_only_reason() {
+            return Err(TransferError::refused(format!("an export into {}", path.display()), reason));
         }
         let repository = Repository::of(layout, path)?;
         let keeps = Keeps::new(Files::new(repository.layout.storage()));
@@ -177,7 +186,18 @@ impl Destination {
     ) -> Result<(), TransferError> {
         let files = self.files();
         let lock = format!("{name}.lock");
-        let file = files.open(&lock, bristlecone::storage::OpenMode::CreateNew)?;
+        let file = match files.open_raw(&lock, OpenMode::CreateNew) {
+            // A fetch with a depth holds it until it ends.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(match files.read_up_to(&lock, LOCK_BYTES)? {
+                    ReadOutcome::Dir => folder_error(&files, &lock, Duration::ZERO),
+                    ReadOutcome::Bytes(bytes) => locked_error(&files, &lock, &bytes, Duration::ZERO),
+                    ReadOutcome::Absent => locked_error(&files, &lock, &[], Duration::ZERO),
+                }
+                .into());
+            }
+            opened => files.named(&lock, opened)?,
+        };
         let written = bytes().and_then(|bytes| {
             files.write_at(&lock, &*file, &bytes, 0)?;
             files.sync_open(&lock, &*file)?;
@@ -220,6 +240,10 @@ impl Destination {
                 Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
                 Some(_) => RefState::Kept,
             };
+            // Before any ref moves.
+            if let (RefState::New, Some(other)) = (state, clash(refs, name)) {
+                return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
+            }
             if matches!(state, RefState::New | RefState::Moved) {
                 let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
                 moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });

@@ -1,6 +1,9 @@
 //! What the repository that takes a history has of it already.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
 use bristlecone::{Kind, Location, Oid, RefTarget};
 
@@ -8,7 +11,7 @@ use crate::{
     history::{
         error::{Origin, TransferError},
         ids::Ids,
-        objects::{CommitHead, note_tree, tag_target},
+        objects::{CommitHead, note_tree, read_as, tag_target},
         pipeline::{
             contract::Existing,
             graph::{Ends, Graph, GraphBounds},
@@ -19,7 +22,7 @@ use crate::{
     repository::odb::Odb,
 };
 
-/// Returns what refs lead to. `each`: every object is searched for in the repository, also one that no ref leads to.
+/// Returns what refs lead to. `each`: also what older commits hold counts, of which else only the commits do.
 pub(crate) fn of(
     repository: &Repository,
     made: bool,
@@ -44,6 +47,14 @@ pub(crate) fn of(
                     roots.extend(CommitHead::parse(width, &raw).map(|head| head.tree));
                     break;
                 }
+                Kind::Node => {
+                    note_tree(odb, algorithm, oid, &mut others)?;
+                    break;
+                }
+                Kind::Contents if others.get(&oid)?.is_none() => {
+                    others.insert(&oid)?;
+                    break;
+                }
                 _ => break,
             }
             let Some((target, _)) = tag_target(algorithm, &raw) else { break };
@@ -57,26 +68,62 @@ pub(crate) fn of(
     for root in roots.into_iter().filter(|_| !each) {
         note_tree(odb, algorithm, root, &mut others)?;
     }
-    let odb = (each && !made).then(|| repository.odb.clone());
-    Ok(RepositoryExisting { odb, commits, missing, others })
+    let (each, partial) = (each && !made, !odb.promisor_packs()?.is_empty());
+    let (odb, older, scratch) = (repository.odb.clone(), OnceLock::new(), scratch.clone());
+    Ok(RepositoryExisting { odb, each, partial, commits, missing, others, older, scratch })
 }
 
 /// What refs of a repository lead to: its commits, and the directories and values of those that refs name. Older ones
-/// may be written a second time; Git takes either.
+/// may be written a second time; Git takes either. What no ref leads to does not count: a Git may drop it at any time.
 pub(crate) struct RepositoryExisting {
-    // Searched for each object, if commits do not tell which objects are new.
-    odb: Option<Arc<Odb>>,
+    odb: Arc<Odb>,
+    // Whether older directories and values count, since commits do not tell which objects are new.
+    each: bool,
+    // Whether another repository promised what is absent.
+    partial: bool,
     commits: Ids,
     missing: HashSet<u32>,
     others: Ids,
+    // The directories and values of all commits, once one of them is asked for.
+    older: OnceLock<Ids>,
+    scratch: Scratch,
+}
+
+impl RepositoryExisting {
+    /// Whether refs lead to a directory, value or tag.
+    fn is_reached(&self, oid: &Oid) -> Result<bool, TransferError> {
+        if self.others.get(oid)?.is_some() {
+            return Ok(true);
+        }
+        // Most are new, and need no walk.
+        if !self.each || !self.odb.contains(oid)? {
+            return Ok(false);
+        }
+        Ok(self.older()?.get(oid)?.is_some())
+    }
+
+    /// Returns the directories and values of all commits that refs lead to.
+    fn older(&self) -> Result<&Ids, TransferError> {
+        if let Some(older) = self.older.get() {
+            return Ok(older);
+        }
+        let (algorithm, mut raw) = (self.odb.algorithm(), Vec::new());
+        let mut older = Ids::new(algorithm.oid_bytes(), &self.scratch);
+        for number in (0..self.commits.len()).filter(|number| !self.missing.contains(number)) {
+            let read = read_as(&*self.odb, &self.commits.oid(number)?, Kind::Commit, &mut raw)?;
+            if let Some(head) = read.ok().and_then(|()| CommitHead::parse(algorithm.oid_bytes(), &raw)) {
+                note_tree(&*self.odb, algorithm, head.tree, &mut older)?;
+            }
+        }
+        Ok(self.older.get_or_init(|| older))
+    }
 }
 
 impl Existing for RepositoryExisting {
-    fn find(&self, _: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        let found = match &self.odb {
-            Some(odb) => odb.contains(oid)?,
-            None => self.others.get(oid)?.is_some(),
-        };
+    fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
+        // One that is damaged is written again; one that another repository promised is none.
+        let found =
+            self.is_reached(oid)? && (self.odb.is_sound(oid, kind)? || self.partial && !self.odb.contains(oid)?);
         Ok(found.then_some(Location::NONE))
     }
 

@@ -46,10 +46,13 @@ impl GitExisting {
 
     /// Returns the objects that refs name, and those that tags among them lead to.
     fn named(&self) -> Result<Vec<(Kind, ObjRef)>, TransferError> {
-        let (backend, mut named) = (self.repo.backend(), Vec::new());
+        let (backend, mut named, mut met) = (self.repo.backend(), Vec::new(), HashSet::new());
         for target in backend.list_refs("")?.into_values() {
             let RefTarget::Object(mut at) = target else { continue };
-            while let Some(object) = backend.read(&at)? {
+            // The bytes of a tag need not be what its id says: damaged ones may name each other in a circle.
+            while met.insert(at.oid)
+                && let Some(object) = backend.read(&at)?
+            {
                 named.push((object.kind(), at));
                 let below =
                     if object.kind() == Kind::Tag { tag_target(self.git.algorithm(), object.body()) } else { None };

@@ -9,6 +9,7 @@ use crate::{
         error::TransferError,
         report::{FOLLOWING, MovedRef, RefState},
     },
+    repository::refs::clash,
     worktree::HeldRefs,
 };
 
@@ -23,7 +24,7 @@ pub(crate) fn update<F: Format>(
     checked_out: &HeldRefs,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let backend = repo.backend();
-    let found = backend.list_refs("")?;
+    let (found, git) = (backend.list_refs("")?, backend.capabilities().git.is_some());
     let (mut moved, mut moves) = (Vec::with_capacity(wanted.len()), Vec::new());
     for (name, to) in wanted {
         let state = match found.get(name) {
@@ -33,6 +34,10 @@ pub(crate) fn update<F: Format>(
             Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,
         };
+        // A Git repository cannot have both, and its refs move one after the other.
+        if let (true, RefState::New, Some(other)) = (git, state, clash(&found, name)) {
+            return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
+        }
         if matches!(state, RefState::New | RefState::Moved) {
             let expected = found.get(name).map_or(Expected::Absent, |now| Expected::Is(now.clone()));
             moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });

@@ -192,8 +192,9 @@ impl Waiting {
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
         let (bytes, there) = match files.read_up_to(name, HEAD_BYTES)? {
             ReadOutcome::Bytes(bytes) => (bytes, true),
-            // A folder is no lock of ours, and nor is a link that leads nowhere.
-            ReadOutcome::Dir => (Vec::new(), true),
+            // No program makes one: it would be waited for in vain.
+            ReadOutcome::Dir => return Err(folder_error(files, name, self.began.elapsed())),
+            // Nor is a link that leads nowhere a lock of ours.
             ReadOutcome::Absent => (Vec::new(), false),
         };
         if is_left(files, name, &bytes)? {
@@ -224,6 +225,14 @@ pub(crate) fn locked_error(files: &Files, name: &str, bytes: &[u8], waited: Dura
     Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 }
 }
 
+/// Returns the error of a folder that has the name of a lock file.
+pub(crate) fn folder_error(files: &Files, name: &str, waited: Duration) -> Error {
+    let file = files.describe(name);
+    let holder =
+        format!("nobody: it is a folder, where locks are files; `rmdir {}` ends it once it is empty", quoted(&file));
+    Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 }
+}
+
 /// Whether a lock file that begins with these bytes was left by a killed process of ours. The lock of the store must be
 /// held.
 fn is_left(files: &Files, name: &str, bytes: &[u8]) -> Result<bool> {
@@ -249,8 +258,12 @@ fn holder(file: &str, bytes: &[u8], age: Duration) -> String {
     } else {
         ("another program, as Git does it", "names no process and ".to_owned())
     };
-    let quoted = file.replace('\'', r"'\''");
-    format!("{who}: the file {says}is {} old; once none is at work here, `rm '{quoted}'` ends it", text_of(age))
+    format!("{who}: the file {says}is {} old; once none is at work here, `rm {}` ends it", text_of(age), quoted(file))
+}
+
+/// Returns the name of a file for a shell.
+fn quoted(file: &str) -> String {
+    format!("'{}'", file.replace('\'', r"'\''"))
 }
 
 /// Returns a length of time for people.

@@ -334,14 +334,6 @@ impl Refs {
 
     /// Returns a packed ref that has this name as a folder, or is one of this name's.
     fn packed_clash(&self, name: &str) -> Result<Option<String>> {
-        let packed = self.packed()?;
-        let inside = format!("{name}/");
-        if let Some((other, _)) = packed.by_name.range(inside.clone()..).next()
-            && other.starts_with(&inside)
-        {
-            return Ok(Some(other.clone()));
-        }
-        let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
-        Ok(above.find(|dir| packed.by_name.contains_key(*dir)).map(str::to_owned))
+        Ok(value::clash(&self.packed()?.by_name, name).map(str::to_owned))
     }
 }

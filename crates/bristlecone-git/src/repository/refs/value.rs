@@ -1,5 +1,7 @@
 //! What a ref's file holds, and which names refs have.
 
+use std::collections::BTreeMap;
+
 use bristlecone::{Error, ObjRef, Oid, RefTarget, Result, check_ref_name, core::git::Algorithm};
 
 /// The most bytes of a ref's file that are looked at: `ref: `, a name, and a line's end.
@@ -55,6 +57,18 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 /// Whether the name is that of a ref beside `refs/`, such as `HEAD`.
 pub(crate) fn is_special(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+/// Returns a ref that has this name as a folder, or is one of this name's: Git has either one or the other.
+pub(crate) fn clash<'r, V>(refs: &'r BTreeMap<String, V>, name: &str) -> Option<&'r str> {
+    let inside = format!("{name}/");
+    if let Some((other, _)) = refs.range(inside.clone()..).next()
+        && other.starts_with(&inside)
+    {
+        return Some(other.as_str());
+    }
+    let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
+    above.find_map(|dir| refs.get_key_value(dir)).map(|(other, _)| other.as_str())
 }
 
 /// Folders below `refs/` of which each working tree has its own.

@@ -127,6 +127,12 @@ fn a_shallow_file_keeps_what_was_added_since_and_its_lock_goes() {
     files.write("shallow", format!("{two}\n").as_bytes()).unwrap();
     to.write_shallow(&[one.parse().unwrap()]).unwrap();
     assert_eq!(files.read("shallow").unwrap(), Some(format!("{one}\n{two}\n").into_bytes()));
+    files.write("shallow.lock", b"").unwrap();
+    match to.write_shallow(&[one.parse().unwrap()]) {
+        Err(TransferError::Store(Error::Locked { file, .. })) => assert!(file.ends_with("shallow.lock"), "{file}"),
+        done => panic!("{done:?}"),
+    }
+    files.remove("shallow.lock").unwrap();
     // A folder that is in the way.
     files.remove("shallow").unwrap();
     files.create_dir("shallow/folder").unwrap();
