@@ -605,6 +605,34 @@ fn a_damaged_block_of_an_index_is_no_answer_and_is_written_again() {
     }
 }
 
+/// An index that decays once it is open, in either layout, is no answer either.
+#[test]
+fn an_index_that_decays_after_it_was_opened_hides_nothing() {
+    use std::os::unix::fs::FileExt;
+    for (layout, maps) in LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)]) {
+        let place = Place::new();
+        place.write_index(2, layout, &layout.sorted(place.entries(2)));
+        let path = place.index(2, "ids");
+        let (sound, numbers) = (fs::read(&path).unwrap(), place.frames(2));
+        let numbers: Vec<u64> = numbers.iter().flat_map(|frame| &frame.records).map(|record| record.number).collect();
+        // In place: a file that was written anew would be another one.
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        for byte in (0..sound.len()).step_by(5) {
+            let what = format!("{layout:?}, byte {byte}, maps: {maps}");
+            file.write_all_at(&sound, 0).unwrap();
+            let reader = place.open(maps, true);
+            // Those of the first segment are looked for in the second before.
+            assert!(reader.read(&oid(0).into()).unwrap().is_some(), "{what}");
+            file.write_all_at(&[sound[byte] ^ 16], byte as u64).unwrap();
+            for &number in &numbers {
+                let object = reader.read(&oid(number).into()).unwrap();
+                assert_eq!(object.unwrap_or_else(|| panic!("{what}: no {number}")).body(), body(number), "{what}");
+            }
+            expect_absent(&reader, &what);
+        }
+    }
+}
+
 #[test]
 fn heads_of_indexes_that_make_no_sense_are_passed_over() {
     for (extension, layout) in [("idx", None), ("ids", Some(Layout::Steps)), ("ids", Some(Layout::Blocks))] {
