@@ -421,7 +421,7 @@ impl<'a> DiskView<'a> {
         self.ask_index(segment, SealedIndex::entries)
     }
 
-    /// Asks the index of a sealed segment, and where that is damaged, one that is made of its records.
+    /// Asks the index of a sealed segment, and where that is damaged, or not bound to it and wrong, one that is made of its records.
     pub(super) fn ask_index<T>(
         &self,
         segment: &Segment,
@@ -429,6 +429,10 @@ impl<'a> DiskView<'a> {
     ) -> Result<T, Error> {
         let ids = self.ids(segment)?;
         let mut known = ids.surveyed.get();
+        if known.is_none() && !ids.bound {
+            // What it lacks would never be missed.
+            known = Some(self.compare(segment, ids)?);
+        }
         loop {
             let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
             match question(index) {

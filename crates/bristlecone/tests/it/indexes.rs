@@ -13,7 +13,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, OidPrefix, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, OidPrefix, RefMove, RefTarget, Roots,
+    SweepLimits,
     disk::{CheckSummary, DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -558,6 +559,17 @@ fn an_old_index_that_is_wrong_hides_nothing_and_is_replaced() {
             expect_all(&place.open(maps, true), &[], &what);
         }
     }
+}
+
+/// A collection goes by what there is, and not by what an index of the older form has of it.
+#[test]
+fn a_collection_counts_what_an_old_index_lacks() {
+    let place = Place::new();
+    place.write_old_index(2, &sorted(place.entries(2).into_iter().step_by(2).collect()));
+    let writer = place.open(true, false);
+    let limits = SweepLimits::default().dry_run(true);
+    let swept = writer.sweep(&Roots::new(&[], &|_, _, _| Ok(())), &limits).unwrap();
+    assert_eq!(swept.objects, OBJECTS - 1, "all but the one that the ref leads to");
 }
 
 #[test]
