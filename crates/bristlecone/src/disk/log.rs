@@ -417,29 +417,39 @@ impl DiskState {
 
     /// As [`DiskState::catch_up`]; `torn`: the log ends before a segment of which the power took the head.
     pub(super) fn follow(&self, log: &mut LogWriter, torn: bool) -> Result<(), Error> {
+        self.follow_frames(log, torn)?;
+        while let Some(gone) = self.try_follow_state(log)? {
+            // A collection that did not wait for this process removes it once the log names the one that takes its place.
+            let before = log.tail.location();
+            self.follow_frames(log, torn)?;
+            if log.tail.location() == before {
+                return Err(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`DiskState::follow`], up to where the log ends now, and whatever states it names.
+    fn follow_frames(&self, log: &mut LogWriter, torn: bool) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log, torn)? && !self.leap(log)? {
-                    self.refuse_taken_back(log)?;
-                    break;
+                    return self.refuse_taken_back(log);
                 }
                 continue;
             }
             let segment = self.tail_segment(&log.tail)?;
             if !self.shows_bytes(&segment, log.tail.end)? {
                 // Zeroes may stand in the place of a frame that was followed, too.
-                self.refuse_taken_back(log)?;
-                break;
+                return self.refuse_taken_back(log);
             }
             let found = log.tail.find(&segment, self.header.salt, true);
             let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else {
                 // What shows may be what was written in the place of a frame that was followed.
-                self.refuse_taken_back(log)?;
-                break;
+                return self.refuse_taken_back(log);
             };
             self.accept(log, found, self.lock.is_some())?;
         }
-        self.follow_state(log)
     }
 
     /// Takes over a frame that was found; `keeps`: what refs held stays for the snapshots of this process.
@@ -475,11 +485,16 @@ impl DiskState {
 
     /// Lets readers go on by the state that frames named, if they did.
     pub(super) fn follow_state(&self, log: &mut LogWriter) -> Result<(), Error> {
-        let Some(named) = log.named else { return Ok(()) };
+        self.try_follow_state(log)?.map_or(Ok(()), Err)
+    }
+
+    /// As [`DiskState::follow_state`]; returns the error of a state whose file is not there.
+    fn try_follow_state(&self, log: &mut LogWriter) -> Result<Option<Error>, Error> {
+        let Some(named) = log.named else { return Ok(None) };
         if named.epoch != self.tables.epoch() {
             let Some(state) = self.read_state(named)? else {
-                // A later state takes its place, which a reader without the lock may not have met yet.
-                return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
+                let gone = self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing");
+                return Ok(Some(gone));
             };
             let base = state.base;
             self.tables.advance(state, log.tail.location());
@@ -488,7 +503,7 @@ impl DiskState {
             self.tell_readers();
         }
         log.named = None;
-        Ok(())
+        Ok(None)
     }
 
     /// Lets readers see a new tail.
