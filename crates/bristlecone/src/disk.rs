@@ -326,10 +326,10 @@ impl DiskBackend {
                 appended: false,
                 began: None,
                 named: None,
-                followed: false,
                 written: written::WrittenRecords::default(),
             }),
             published: published::Published::default(),
+            followed: AtomicU64::new(0),
             writing: AtomicBool::new(false),
             queue: request::DiskAppendQueue::default(),
             sync: sync_pipe::SyncPipe::default(),
@@ -494,7 +494,7 @@ impl DiskBackend {
     /// Checks every frame, record, seal and index of the store, and calls `report` for each damage. All cores work on it.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::Expired`] where a collection that did not wait for this process has removed segments meanwhile.
     pub fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.check_with(std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN), report)
     }

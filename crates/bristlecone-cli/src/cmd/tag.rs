@@ -144,11 +144,16 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::usage(format!("there is a tag \"{}\" already; {way}", show(name))));
     }
     let annotated = args.annotate || args.why.has_message();
-    let at = if annotated { annotate(&opened, name, (kind, target), &args.why)? } else { target };
-    let (from, to) = (old.map(RefTarget::Object), Some(RefTarget::Object(at)));
-    if !is_won(opened.repo.compare_and_set(&full, from, to, Durability::Synced))? {
+    let from = old.map(RefTarget::Object);
+    let put = if annotated {
+        annotate(&opened, (name, &*full), from, (kind, target), &args.why)?
+    } else {
+        let to = Some(RefTarget::Object(target));
+        is_won(opened.repo.compare_and_set(&full, from, to, Durability::Synced))?.then_some(target)
+    };
+    let Some(at) = put else {
         return Err(Failure::failed(format!("the tag \"{}\" has moved meanwhile; look again", show(name))));
-    }
+    };
     opened.repo.close()?;
     let moved = if old.is_some() { "moved" } else { "made" };
     context.out.made(format!(
@@ -160,8 +165,14 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     context.out.document(describe(&opened, name, at)?)
 }
 
-/// Writes the object of an annotated tag.
-fn annotate(opened: &Opened, name: &str, (kind, target): (Kind, ObjRef), why: &WhyArgs) -> Result<ObjRef> {
+/// Writes the object of an annotated tag and moves its ref, `full`, there; `None` if that does not hold `from` any more.
+fn annotate(
+    opened: &Opened,
+    (name, full): (&str, &str),
+    from: Option<RefTarget>,
+    (kind, target): (Kind, ObjRef),
+    why: &WhyArgs,
+) -> Result<Option<ObjRef>> {
     let info = why.info(opened, "", DurabilityArg::Synced)?;
     let mut message = info.message;
     if !message.ends_with(b"\n") {
@@ -169,13 +180,14 @@ fn annotate(opened: &Opened, name: &str, (kind, target): (Kind, ObjRef), why: &W
     }
     let name = name.as_bytes().to_vec();
     let tag = Tag { target, kind, name, tagger: info.committer, headers: Vec::new(), message };
-    match opened.repo.write_tag(&tag, Durability::Synced) {
+    match opened.repo.write_tag_at(full, from, &tag, Durability::Synced) {
+        Err(Error::RefMoved { .. }) => Ok(None),
         Err(Error::Format(FormatError::Unsupported { .. })) => {
             let format = opened.repo.format().name();
             let way = "make one without -a and -m";
             Err(Failure::usage(format!("the format {format} has no annotated tags; {way}")))
         }
-        written => Ok(written?.into()),
+        written => Ok(Some(written?.into())),
     }
 }
 

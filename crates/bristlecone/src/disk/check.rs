@@ -101,7 +101,7 @@ impl DiskView<'_> {
             Ok(())
         })?;
         check.gone.extend(self.table.missing(&log, last));
-        if let Some(damage) = self.missing_damage(std::mem::take(&mut check.gone)) {
+        if let Some(damage) = self.missing_damage(std::mem::take(&mut check.gone))? {
             check.damage_is(damage);
         }
         check.tables()?;
@@ -124,10 +124,16 @@ impl DiskView<'_> {
     }
 
     /// Returns the one finding that names all segments that are missing.
-    fn missing_damage(&self, mut gone: Vec<RangeInclusive<u32>>) -> Option<Damage> {
+    ///
+    /// # Errors
+    /// [`Error::Expired`] where a collection that did not wait for this process may have removed them.
+    fn missing_damage(&self, mut gone: Vec<RangeInclusive<u32>>) -> Result<Option<Damage>, Error> {
         gone.sort_unstable_by_key(|range| *range.start());
-        let first = *gone.first()?.start();
-        Some(self.damage(&segment_name(first), 0, None, missing_text(&gone)))
+        let Some(first) = gone.first().map(|range| segment_name(*range.start())) else { return Ok(None) };
+        match self.expired(&first) {
+            Some(expired) => Err(expired),
+            None => Ok(Some(self.damage(&first, 0, None, missing_text(&gone)))),
+        }
     }
 }
 

@@ -93,7 +93,9 @@ impl DiskState {
     pub(super) fn wants_whole(&self) -> bool {
         let table = self.table();
         let cold = table.state.live_bytes();
-        let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
+        let few = |whole: &WholeLeft| {
+            whole.since < PARTIAL_MAX && cold <= whole.bytes.saturating_add(whole.bytes / GROWN_SHARE)
+        };
         self.keeps_all() || !table.state.whole.as_ref().is_some_and(few)
     }
 }

@@ -305,7 +305,9 @@ impl<'a> DiskView<'a> {
         search.misled = false;
         let known = ids.surveyed.get();
         let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
-        if let Some(fault) = self.search_index(segment, index, search)
+        let fault = self.search_index(segment, index, search);
+        let failed = fault.is_some();
+        if let Some(fault) = fault
             && known.is_some()
             && search.object.is_none()
         {
@@ -318,8 +320,13 @@ impl<'a> DiskView<'a> {
             Some(known) => known,
             None => {
                 let surveyed = self.compare(segment, ids)?;
-                if let Some(index) = &surveyed.instead {
-                    self.search_index(segment, index, search);
+                // One that gave no answer and is right all the same could not be read for once.
+                let again = surveyed.instead.as_ref().or_else(|| failed.then_some(&ids.index));
+                if let Some(index) = again
+                    && let Some(fault) = self.search_index(segment, index, search)
+                    && search.object.is_none()
+                {
+                    return Err(self.index_fails(segment, ids.bound, fault));
                 }
                 surveyed
             }
@@ -414,7 +421,7 @@ impl<'a> DiskView<'a> {
         self.ask_index(segment, SealedIndex::entries)
     }
 
-    /// Asks the index of a sealed segment, and where that is damaged, one that is made of its records.
+    /// Asks the index of a sealed segment, and where that is damaged, or not bound to it and wrong, one that is made of its records.
     pub(super) fn ask_index<T>(
         &self,
         segment: &Segment,
@@ -422,6 +429,10 @@ impl<'a> DiskView<'a> {
     ) -> Result<T, Error> {
         let ids = self.ids(segment)?;
         let mut known = ids.surveyed.get();
+        if known.is_none() && !ids.bound {
+            // What it lacks would never be missed.
+            known = Some(self.compare(segment, ids)?);
+        }
         loop {
             let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
             match question(index) {

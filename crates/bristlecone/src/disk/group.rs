@@ -212,10 +212,9 @@ impl DiskState {
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
-        self.refuse_taken_back(log)?;
         // From here on no other process can have committed what this one has not met.
         let _writing = WritingFlag::begin(&self.writing);
-        log.followed = false;
+        self.followed.store(0, Release);
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
@@ -228,14 +227,15 @@ impl DiskState {
     /// Fails where the last frame that this process followed is not there any more: its write failed after all of it could be
     /// read, and the process that wrote it took it back. What that frame did is seen here, and nowhere else.
     pub(super) fn refuse_taken_back(&self, log: &LogWriter) -> Result<(), Error> {
-        if !log.followed {
+        let followed = self.followed.load(Acquire);
+        if followed == 0 {
             return Ok(());
         }
         let segment = self.tail_segment(&log.tail)?;
         let trailer_at = log.tail.end - TRAILER_BYTES as u64;
         let trailer = segment.bytes_at(trailer_at, TRAILER_BYTES as u64);
         let trailer = trailer.map_err(|error| self.io(&segment.name, error))?;
-        if word64(&trailer, 0) == log.tail.chain {
+        if word64(&trailer, 0) == followed {
             return Ok(());
         }
         let name = self.storage.describe(&segment.name);

@@ -19,7 +19,7 @@ use super::{
     cache::RecordCache,
     collect::{Held, SettledOids},
     files::{SEGMENTS, segment_name, segment_number},
-    frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, take_state, word64},
+    frame::{Frame, FrameKind, HEAD_BYTES, RefRow, TRAILER_BYTES, take_refs, take_state, word64},
     generations::Generations,
     handles::SegmentAccess,
     index::TailIndex,
@@ -173,8 +173,6 @@ pub(super) struct LogWriter {
     pub(super) written: WrittenRecords,
     /// The state that the last frames named, until the tables follow.
     pub(super) named: Option<StateRef>,
-    /// Whether the last frame was read without the store's lock or before this process took it, and not written here.
-    pub(super) followed: bool,
 }
 
 /// Counters since the store was opened.
@@ -220,6 +218,9 @@ pub(super) struct DiskState {
     pub(super) log: Mutex<LogWriter>,
     /// What readers see: refs and the end of the log.
     pub(super) published: Published<Refs>,
+    /// The trailer of the last frame, if that was read without the store's lock or before this process took it, and not written
+    /// here; else 0. Changes under the log's lock alone, before the end is published that goes with it.
+    pub(super) followed: AtomicU64,
     /// Set while a leader of this process holds the store's lock and has caught up: no other process can have committed.
     pub(super) writing: AtomicBool,
     pub(super) queue: DiskAppendQueue,
@@ -368,11 +369,28 @@ impl DiskState {
     fn has_news(&self) -> Result<bool, Error> {
         let Some(end) = self.published.open_end() else { return Ok(true) };
         let (number, offset) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let shown = |segment: &Arc<Segment>| self.shows_bytes(segment, offset);
+        let shown = |segment: &Arc<Segment>| self.shows_news(segment, offset);
         if let Some(shown) = self.tables.with_current(|table| table.get(number).map(shown)) {
             return shown;
         }
         self.current_segment(number)?.as_ref().map_or(Ok(true), shown)
+    }
+
+    /// Whether the first byte of a frame shows at the known end, or the frame before it, which was followed, is not there any more.
+    fn shows_news(&self, segment: &Segment, offset: u64) -> Result<bool, Error> {
+        let (chain, trailer_at) = (self.followed.load(Acquire), offset.saturating_sub(TRAILER_BYTES as u64));
+        if chain == 0 {
+            return self.shows_bytes(segment, offset);
+        }
+        let failed = |error| self.io(&segment.name, error);
+        if segment.mapped().is_some() || offset + HEAD_BYTES as u64 > segment.bytes {
+            let trailer = segment.bytes_at(trailer_at, TRAILER_BYTES as u64).map_err(failed)?;
+            return Ok(word64(&trailer, 0) != chain || self.shows_bytes(segment, offset)?);
+        }
+        // With one call.
+        let mut words = [0; TRAILER_BYTES + 8];
+        segment.read_exact_at(&mut words, trailer_at).map_err(failed)?;
+        Ok(word64(&words, 0) != chain || word64(&words, TRAILER_BYTES) != 0)
     }
 
     /// Whether the first byte of a frame shows at `offset`.
@@ -399,34 +417,46 @@ impl DiskState {
 
     /// As [`DiskState::catch_up`]; `torn`: the log ends before a segment of which the power took the head.
     pub(super) fn follow(&self, log: &mut LogWriter, torn: bool) -> Result<(), Error> {
+        self.follow_frames(log, torn)?;
+        while let Some(gone) = self.try_follow_state(log)? {
+            // A collection that did not wait for this process removes it once the log names the one that takes its place.
+            let before = log.tail.location();
+            self.follow_frames(log, torn)?;
+            if log.tail.location() == before {
+                return Err(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`DiskState::follow`], up to where the log ends now, and whatever states it names.
+    fn follow_frames(&self, log: &mut LogWriter, torn: bool) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log, torn)? && !self.leap(log)? {
-                    self.refuse_taken_back(log)?;
-                    break;
+                    return self.refuse_taken_back(log);
                 }
                 continue;
             }
             let segment = self.tail_segment(&log.tail)?;
             if !self.shows_bytes(&segment, log.tail.end)? {
-                break;
+                // Zeroes may stand in the place of a frame that was followed, too.
+                return self.refuse_taken_back(log);
             }
             let found = log.tail.find(&segment, self.header.salt, true);
             let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else {
                 // What shows may be what was written in the place of a frame that was followed.
-                self.refuse_taken_back(log)?;
-                break;
+                return self.refuse_taken_back(log);
             };
             self.accept(log, found, self.lock.is_some())?;
         }
-        self.follow_state(log)
     }
 
     /// Takes over a frame that was found; `keeps`: what refs held stays for the snapshots of this process.
     pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame, keeps: bool) -> Result<(), Error> {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
-        log.followed = true;
+        self.followed.store(log.tail.chain, Release);
         if let Some(named) = found.state {
             log.named = Some(named);
             self.named_at.store(log.tail.location(), Release);
@@ -455,11 +485,16 @@ impl DiskState {
 
     /// Lets readers go on by the state that frames named, if they did.
     pub(super) fn follow_state(&self, log: &mut LogWriter) -> Result<(), Error> {
-        let Some(named) = log.named else { return Ok(()) };
+        self.try_follow_state(log)?.map_or(Ok(()), Err)
+    }
+
+    /// As [`DiskState::follow_state`]; returns the error of a state whose file is not there.
+    fn try_follow_state(&self, log: &mut LogWriter) -> Result<Option<Error>, Error> {
+        let Some(named) = log.named else { return Ok(None) };
         if named.epoch != self.tables.epoch() {
             let Some(state) = self.read_state(named)? else {
-                // A later state takes its place, which a reader without the lock may not have met yet.
-                return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
+                let gone = self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing");
+                return Ok(Some(gone));
             };
             let base = state.base;
             self.tables.advance(state, log.tail.location());
@@ -468,7 +503,7 @@ impl DiskState {
             self.tell_readers();
         }
         log.named = None;
-        Ok(())
+        Ok(None)
     }
 
     /// Lets readers see a new tail.
@@ -506,7 +541,7 @@ impl DiskState {
         let name = segment.name.clone();
         table.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         log.tail = Tail::start(&head);
-        log.followed = false;
+        self.followed.store(0, Release);
         self.sync.note_durable(head.durable_end);
         self.sync.note_sealed(head.previous_end);
         self.sync.note_followed(head.number);
@@ -550,7 +585,7 @@ impl DiskState {
         let refs = self.refs_of(start.refs)?;
         self.begin_state(log, &start.head);
         log.tail = Tail::start(&start.head);
-        log.followed = false;
+        self.followed.store(0, Release);
         self.sync.note_durable(start.known);
         self.sync.note_followed(start.head.number);
         self.publish_with(&log.tail, |published| *published = refs);

@@ -277,8 +277,11 @@ impl SealedIndex {
 
     /// Returns the bytes of memory that the index takes, maps left out.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let fences = if let Layout::Blocks(blocks) = &self.layout { blocks.memory_bytes() } else { 0 };
-        fences + self.bytes.memory_bytes()
+        let checked = match &self.layout {
+            Layout::Steps(steps) => steps.memory_bytes(),
+            Layout::Blocks(blocks) => blocks.memory_bytes(),
+        };
+        checked + self.bytes.memory_bytes()
     }
 
     /// As [`IndexBytes::forget_pages`].

@@ -155,18 +155,18 @@ impl Segment {
         self.verified.forget();
     }
 
-    /// Reads from the file, whether it is mapped or not; once it was closed through the map, since a sealed segment has been
-    /// written to its end, or else through the file opened anew.
+    /// Reads from the file, whether it is mapped or not; once it was closed through the file opened anew: what is behind the seal may
+    /// never have been written. Through the map where its name is gone.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let handle = lock(&self.handle).clone();
-        match (handle, self.mapped()) {
-            (Some(file), _) => read_exact_at(&*file, buffer, offset),
-            (None, Some(map)) => {
+        let file = handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Read), Ok);
+        match (file, self.mapped()) {
+            (Err(error), Some(map)) if error.kind() == io::ErrorKind::NotFound => {
                 let bytes = map.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len()));
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            (None, None) => read_exact_at(&*self.storage.open(&self.name, OpenMode::Read)?, buffer, offset),
+            (file, _) => read_exact_at(&*file?, buffer, offset),
         }
     }
 

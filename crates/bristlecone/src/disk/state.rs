@@ -6,7 +6,7 @@
 
 use std::{io, sync::Arc};
 
-use bristlecone_core::Oid;
+use bristlecone_core::{Oid, RECORD_HEADER_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
@@ -373,7 +373,11 @@ fn cold_rows(body: &[u8]) -> Option<Arc<[ColdSegment]>> {
     };
     let rows: Arc<[ColdSegment]> = body.chunks_exact(COLD_ROW_BYTES).map(row).collect();
     let ascending = rows.is_sorted_by(|one, next| one.number < next.number);
-    let cold = rows.iter().all(|row| (COLD + 1..COLD_END).contains(&row.number) && row.bytes <= SEGMENT_BYTES_MAX);
+    let fits = |row: &ColdSegment| {
+        let records_max = row.bytes.saturating_sub(COLD_HEAD_BYTES) / RECORD_HEADER_BYTES as u64;
+        row.bytes <= SEGMENT_BYTES_MAX && row.records <= records_max
+    };
+    let cold = rows.iter().all(|row| (COLD + 1..COLD_END).contains(&row.number) && fits(row));
     (body.len().is_multiple_of(COLD_ROW_BYTES) && ascending && cold).then_some(rows)
 }
 
@@ -528,15 +532,20 @@ mod tests {
     /// Whoever writes a right checksum over a cold segment that no store has is refused too.
     #[test]
     fn cold_segments_that_no_store_has_are_refused() {
-        let with = |number, bytes| {
+        let of = |number, bytes, records| {
             let mut state = state();
             state.marks = [].into();
-            state.cold = [ColdSegment { number, bytes, records: 3, check: 9 }].into();
+            state.cold = [ColdSegment { number, bytes, records, check: 9 }].into();
             StoreState::decode(&state.encode(5), 5).is_ok()
         };
+        let with = |number, bytes| of(number, bytes, 3);
         assert!(with(COLD + 1, 4096) && with((1 << 31) - 1, SEGMENT_BYTES_MAX));
         for (number, bytes) in [(COLD, 8), (1 << 31, 8), (u32::MAX, 8), (COLD + 1, SEGMENT_BYTES_MAX + 8)] {
             assert!(!with(number, bytes), "{number}, {bytes} bytes");
+        }
+        // Numbers of records are added up, and none is shorter than its header.
+        for (bytes, records, right) in [(64, 0, true), (112, 1, true), (112, 2, false), (4096, u64::MAX, false)] {
+            assert_eq!(of(COLD + 1, bytes, records), right, "{records} records in {bytes} bytes");
         }
     }
 

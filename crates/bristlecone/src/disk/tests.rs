@@ -25,6 +25,7 @@ mod refs;
 mod speed;
 mod tail;
 mod unreached;
+mod unwritten;
 mod verified;
 
 fn format() -> FormatTag {

@@ -41,7 +41,8 @@ impl<'a> FrameWalk<'a> {
         if self.sealed || offset >= self.to {
             return Ok(None);
         }
-        if let Some((frame, head)) = self.segment.frame(offset, self.salt)? {
+        // Behind the last frame nothing may have been written, also where that should be the seal.
+        if let Some((frame, head)) = self.segment.unwritten_frame(offset, self.salt)? {
             self.at += frame.bytes();
             self.sealed = frame.kind == FrameKind::Seal;
             return Ok(Some(FrameStep::Frame { offset, frame, head }));

@@ -2,8 +2,12 @@
 
 use bristlecone_core::{CommitId, Format, Kind, ObjRef, Source, Tag, TagId};
 
-use super::Repo;
-use crate::{Durability, Error, Result, store::resolve};
+use super::{Repo, check_ref_name};
+use crate::{
+    Durability, Error, Result,
+    backend::{Expected, RefMove, RefTarget},
+    store::resolve,
+};
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
@@ -61,6 +65,34 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Format`] if the format has no tags, or would lose something of this one; those of the backend.
     pub fn write_tag(&self, tag: &Tag, durability: Durability) -> Result<TagId> {
+        self.append_tag(tag, |_| Vec::new(), durability)
+    }
+
+    /// Writes an annotated tag and moves a ref to it if that holds `expected`, in one step: no collection finds the tag without its
+    /// ref.
+    ///
+    /// # Errors
+    /// As [`Repo::write_tag`]; [`Error::RefName`]; [`Error::RefMoved`] if the ref holds something else.
+    pub fn write_tag_at(
+        &self,
+        name: &str,
+        expected: Option<RefTarget>,
+        tag: &Tag,
+        durability: Durability,
+    ) -> Result<TagId> {
+        check_ref_name(name)?;
+        let expected = expected.map_or(Expected::Absent, Expected::Is);
+        let wanted = |at| vec![RefMove { name: name.to_owned(), expected, to: Some(RefTarget::Object(at)) }];
+        self.append_tag(tag, wanted, durability)
+    }
+
+    /// Appends an annotated tag with the moves of refs to it.
+    fn append_tag(
+        &self,
+        tag: &Tag,
+        moves: impl FnOnce(ObjRef) -> Vec<RefMove>,
+        durability: Durability,
+    ) -> Result<TagId> {
         let store = self.now();
         let mut sink = store.sink();
         if store.snapshot.read(&tag.target)?.is_some() {
@@ -68,7 +100,7 @@ impl<F: Format> Repo<F> {
             sink.leave_out(&tag.target.oid);
         }
         let at = self.shared.format.put_tag(&mut sink, tag)?;
-        let base = self.shared.backend.append(sink.take(), &[], durability)?;
+        let base = self.shared.backend.append(sink.take(), &moves(at), durability)?;
         Ok(resolve(at, base).into())
     }
 }

@@ -13,7 +13,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, OidPrefix, RefMove, RefTarget,
+    Backend, Batch, Durability, Error, Expected, Location, ObjRef, Object, Oid, OidPrefix, RefMove, RefTarget, Roots,
+    SweepLimits,
     disk::{CheckSummary, DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -560,6 +561,17 @@ fn an_old_index_that_is_wrong_hides_nothing_and_is_replaced() {
     }
 }
 
+/// A collection goes by what there is, and not by what an index of the older form has of it.
+#[test]
+fn a_collection_counts_what_an_old_index_lacks() {
+    let place = Place::new();
+    place.write_old_index(2, &sorted(place.entries(2).into_iter().step_by(2).collect()));
+    let writer = place.open(true, false);
+    let limits = SweepLimits::default().dry_run(true);
+    let swept = writer.sweep(&Roots::new(&[], &|_, _, _| Ok(())), &limits).unwrap();
+    assert_eq!(swept.objects, OBJECTS - 1, "all but the one that the ref leads to");
+}
+
 #[test]
 fn a_newer_index_that_leads_astray_hides_nothing() {
     for layout in LAYOUTS {
@@ -601,6 +613,34 @@ fn a_damaged_block_of_an_index_is_no_answer_and_is_written_again() {
             drop(reader);
             expect_all(&place.open(maps, false), &[], &what);
             assert!(fs::read(place.index(2, "ids")).unwrap() == sound, "{what}");
+        }
+    }
+}
+
+/// An index that decays once it is open, in either layout, is no answer either.
+#[test]
+fn an_index_that_decays_after_it_was_opened_hides_nothing() {
+    use std::os::unix::fs::FileExt;
+    for (layout, maps) in LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)]) {
+        let place = Place::new();
+        place.write_index(2, layout, &layout.sorted(place.entries(2)));
+        let path = place.index(2, "ids");
+        let (sound, numbers) = (fs::read(&path).unwrap(), place.frames(2));
+        let numbers: Vec<u64> = numbers.iter().flat_map(|frame| &frame.records).map(|record| record.number).collect();
+        // In place: a file that was written anew would be another one.
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        for byte in (0..sound.len()).step_by(5) {
+            let what = format!("{layout:?}, byte {byte}, maps: {maps}");
+            file.write_all_at(&sound, 0).unwrap();
+            let reader = place.open(maps, true);
+            // Those of the first segment are looked for in the second before.
+            assert!(reader.read(&oid(0).into()).unwrap().is_some(), "{what}");
+            file.write_all_at(&[sound[byte] ^ 16], byte as u64).unwrap();
+            for &number in &numbers {
+                let object = reader.read(&oid(number).into()).unwrap();
+                assert_eq!(object.unwrap_or_else(|| panic!("{what}: no {number}")).body(), body(number), "{what}");
+            }
+            expect_absent(&reader, &what);
         }
     }
 }

@@ -10,7 +10,7 @@ use bristlecone::{
 };
 use bristlecone_core::{Kind, RECORD_HEADER_BYTES, Sink};
 use bristlecone_needs::needs;
-use bristlecone_testkit::sim::SimStorage;
+use bristlecone_testkit::sim::{Fault, SimStorage, Times};
 
 use crate::engine::{count_with_digits, format_tag, tiny, tiny_with_maps};
 
@@ -105,6 +105,35 @@ fn an_object_of_a_tail_that_is_gone_is_not_absent() {
             assert!(!matches!(found, Ok(None)), "{at:?}: {found:?}");
         }
     }
+}
+
+/// Any read of a lookup fails once: the object is found, or the error is told.
+#[test]
+fn a_read_that_fails_once_hides_nothing() {
+    let (disk, backend) = create(&tiny());
+    let first = append(&backend, &[1])[0];
+    (2..60).for_each(|number| _ = append(&backend, &[number]));
+    let last = append(&backend, &[60])[0];
+    assert!((first.0 >> 32) + 1 < last.0 >> 32);
+    assert!(backend.read(&oid(200).into()).unwrap().is_none(), "now every sealed segment has its index");
+    backend.close().unwrap();
+    drop(backend);
+    disk.number_reads();
+    let mut call = 0;
+    loop {
+        call += 1;
+        let reader = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), true).unwrap();
+        assert!(reader.read(&oid(200).into()).unwrap().is_none(), "call {call}: with all indexes open");
+        let failing = disk.calls() + call;
+        disk.fail_at(failing, Fault::Io, Times::Once);
+        let found = reader.read(&oid(1).into());
+        disk.heal();
+        assert!(!matches!(found, Ok(None)), "call {call}: {found:?}");
+        if disk.calls() < failing {
+            break;
+        }
+    }
+    assert!(call > 3, "{call}");
 }
 
 /// An index that was open is cut: the segment is gone over in its place, and no other one is in the way.

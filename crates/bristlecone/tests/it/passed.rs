@@ -70,3 +70,35 @@ fn an_object_is_read_while_another_process_collects() {
         assert!(!passed.armed.load(Relaxed), "a collection came in between");
     }
 }
+
+/// Writes an object that a ref leads to and leaves, and collects.
+fn drop_and_sweep(backend: &DiskBackend, number: u64) {
+    append(backend, number, &[], Some("short")).unwrap();
+    backend.append(Batch::new(), &[move_to("short", None)], Durability::None).unwrap();
+    assert!(sweep(backend, &|| ()).objects > 0);
+}
+
+/// A state that the log names gives way to a later one before the reader looks at its file.
+#[test]
+fn a_state_that_is_gone_when_it_is_looked_at_gives_way_to_the_next_one() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let (disk, backend) = store(&options);
+        let (backend, armed) = (Arc::new(backend), Arc::new(AtomicBool::new(false)));
+        let (other, is_armed) = (backend.clone(), armed.clone());
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "open" && coming.name.ends_with(".state") && is_armed.swap(false, Relaxed) {
+                drop_and_sweep(&other, 21);
+            }
+        });
+        // The file that would say so cannot be made.
+        disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+        let reader = DiskBackend::open(Arc::new(hooked), None, options.clone(), true).unwrap();
+        disk.heal();
+        assert_eq!(disk.list("readers").unwrap().len(), 1, "only the other one's");
+        drop_and_sweep(&backend, 20);
+        armed.store(true, Relaxed);
+        assert_eq!(reader.list_refs("").unwrap(), backend.list_refs("").unwrap());
+        assert!(!armed.load(Relaxed), "a collection came in between");
+        assert!(reader.read(&oid(2).into()).unwrap().is_some());
+    }
+}

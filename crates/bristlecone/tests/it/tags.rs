@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Signature, Tag, core::git::Git,
+    Backend, DiskOptions, Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Roots, Signature,
+    SweepLimits, Tag, core::git::Git, disk::DiskBackend, storage::RealStorage,
 };
 use bristlecone_needs::needs;
 
@@ -60,6 +61,31 @@ fn tags_lead_to_commits() -> Outcome {
     other.copy_objects(&repo, &[last.oid])?;
     assert_eq!(other.read_tag(last.oid.into())?, repo.read_tag(last.into())?);
     assert_eq!(other.checkout(one.oid().into())?.get("a")?.as_deref(), Some(&b"1"[..]));
+    Ok(())
+}
+
+/// The tag and its ref come in one step: at no time is there the one without the other.
+#[test]
+fn a_tag_that_is_written_with_its_ref_is_kept_by_it() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let storage = || Arc::new(RealStorage::new(dir.path()));
+    let options = || DiskOptions::default().background(false);
+    let repo = Repo::create(dir.path(), Git::sha1(), options())?;
+    let one = repo.branch("main")?.edit(&Info::unsigned("one"), |tree| tree.set("a", "1"))?;
+    let name = "refs/tags/v1";
+    let v1 = repo.write_tag_at(name, None, &tag(one.into(), Kind::Commit, "v1"), Durability::None)?;
+    // Another process collects.
+    let other = DiskBackend::open(storage(), None, options(), false)?;
+    other.sweep(&Roots::new(&[], &|_, _, _| Ok(())), &SweepLimits::default())?;
+    assert_eq!((repo.resolve(name)?.map(|at| at.oid), repo.read_tag(v1)?.name), (Some(v1.oid()), b"v1".to_vec()));
+    let second = tag(one.into(), Kind::Commit, "v2");
+    for wrong in [None, Some(RefTarget::Object(one.into()))] {
+        let refused = repo.write_tag_at(name, wrong, &second, Durability::None);
+        assert!(matches!(refused, Err(Error::RefMoved { .. })), "{refused:?}");
+    }
+    assert!(matches!(repo.write_tag_at("a..b", None, &second, Durability::None), Err(Error::RefName { .. })));
+    let v2 = repo.write_tag_at(name, Some(RefTarget::Object(v1.into())), &second, Durability::None)?;
+    assert_eq!(repo.resolve(name)?.map(|at| at.oid), Some(v2.oid()));
     Ok(())
 }
 

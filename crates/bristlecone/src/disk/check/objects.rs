@@ -135,7 +135,7 @@ impl ObjectPart<'_> {
     /// in one part.
     ///
     /// # Errors
-    /// [`Error::Io`]; whatever `each` returns.
+    /// [`Error::Io`]; [`Error::Expired`] where a later collection has removed what was to be gone through; whatever `each` returns.
     pub fn each_object(
         &self,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
@@ -174,7 +174,7 @@ impl ObjectPart<'_> {
                         gone.push(number..=number);
                     }
                 }
-                view.missing_damage(gone).into_iter().for_each(damage);
+                view.missing_damage(gone)?.into_iter().for_each(damage);
                 Ok(())
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
+use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{Collection, rewrite::ROWS_BYTES_MAX};
 use crate::{
@@ -136,6 +136,14 @@ impl Collection<'_, '_> {
             return self.pace.spend(self.roots, bytes);
         }
         let record = segment.bytes_at(offset, bytes).map_err(failed)?;
+        // It was right when it was first read, which may be long ago, and the copy gets a checksum of its own.
+        let right = Record::parse(&record).ok().filter(|found| found.verify(&record).is_ok());
+        if right.is_none_or(|found| found.oid != oid.as_bytes() || found.bytes() != bytes) {
+            // Whoever looks at it next finds that out, too.
+            segment.verified.forget();
+            let reason = "the object's record is damaged; nothing is removed before that is mended";
+            return Err(self.view.damaged(oid, at, reason.to_owned()));
+        }
         let places: Result<Vec<Location>, Error> = children
             .iter()
             .take(named)

@@ -1,9 +1,12 @@
 //! Both earlier layouts of a segment's index: sorted prefixes behind a table of steps, under one check that is compared, with
 //! the order, when the index is opened. They are written no more, but stores have them.
+//!
+//! What a file or a map of one shows later may be something else. So checks over parts are kept from then on, and no answer that
+//! something is not there is given by a part that has changed.
 
 use std::io;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use super::{Form, INDEX_IDS, IndexBytes, IndexEntry, IndexFault, RECORD_BYTES_MIN, Tie};
 use crate::disk::{
@@ -19,6 +22,9 @@ const TIE_AT: usize = COUNT_AT + 8;
 const END_AT: usize = TIE_AT + 8;
 const _: () = assert!(END_AT == 32, "the fields that both forms share add up");
 const BITS_MAX: u32 = 24;
+/// Bytes that are compared at a time once the index is open.
+const PART_BYTES: u64 = 4096;
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(PART_BYTES), "parts begin where chunks do");
 
 const fn magic(form: Form) -> u64 {
     match form {
@@ -51,6 +57,8 @@ pub(super) struct Steps {
     table_at: u64,
     prefixes_at: u64,
     offsets_at: u64,
+    // Checks over parts of all from the table on, as it was when all was compared; none where the whole index is in memory.
+    parts: Vec<u64>,
 }
 
 impl Steps {
@@ -79,15 +87,20 @@ impl Steps {
         }
         let table_at = head_bytes as u64;
         let prefixes_at = (table_at + table_bytes(bits)).next_multiple_of(8);
-        let steps = Self { bits, count, table_at, prefixes_at, offsets_at: prefixes_at + count * 8 };
-        let used = steps.offsets_at + count * 4;
+        let offsets_at = prefixes_at + count * 8;
+        let mut steps = Self { bits, count, table_at, prefixes_at, offsets_at, parts: Vec::new() };
+        let used = steps.used();
         if used > end {
             return Ok(None);
         }
-        let (mut state, mut at) = (Xxh3::with_seed(xxh3_64_with_seed(&head[..check_at], 0)), head_bytes as u64);
+        let may_change = !matches!(bytes, IndexBytes::Owned(_));
+        let (mut state, mut at) = (Xxh3::with_seed(xxh3_64_with_seed(&head[..check_at], 0)), table_at);
         while at < used {
             let chunk = bytes.get(at, CHUNK_BYTES.min(used - at))?;
             state.update(&chunk);
+            if may_change {
+                steps.parts.extend(chunk.chunks(PART_BYTES as usize).map(xxh3_64));
+            }
             at += chunk.len() as u64;
         }
         let right = state.digest() == word64(&head, check_at) && steps.is_ordered(bytes)?;
@@ -130,13 +143,15 @@ impl Steps {
         prefix: u64,
         mut is_it: impl FnMut(u32) -> bool,
     ) -> Result<Option<u32>, IndexFault> {
-        let step = bytes.get(self.table_at + bucket(prefix, self.bits) as u64 * 4, 8)?;
+        let step_at = self.table_at + bucket(prefix, self.bits) as u64 * 4;
+        let step = bytes.get(step_at, 8)?;
         let (mut low, end) = (u64::from(word32(&step, 0)), u64::from(word32(&step, 4)).min(self.count));
-        let mut high = end;
+        let (first, mut high) = (low, end);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.prefix(bytes, middle)? < prefix { low = middle + 1 } else { high = middle }
         }
+        let equal = low;
         while low < end && self.prefix(bytes, low)? == prefix {
             let offset = word32(&bytes.get(self.offsets_at + low * 4, 4)?, 0);
             if is_it(offset) {
@@ -144,11 +159,44 @@ impl Steps {
             }
             low += 1;
         }
+        let prefixes = (self.prefixes_at + first * 8, self.prefixes_at + end * 8);
+        let offsets = (self.offsets_at + equal * 4, self.offsets_at + low * 4);
+        // Without the step that is right it is not known where the prefixes are.
+        self.refuse_changed(bytes, step_at, step_at + 8)?;
+        self.refuse_changed(bytes, prefixes.0, prefixes.1)?;
+        self.refuse_changed(bytes, offsets.0, offsets.1)?;
         Ok(None)
+    }
+
+    /// Fails unless what lies between two places is what it was when all was compared.
+    fn refuse_changed(&self, bytes: &IndexBytes, from: u64, to: u64) -> Result<(), IndexFault> {
+        if self.parts.is_empty() || from >= to {
+            return Ok(());
+        }
+        for part in (from - self.table_at) / PART_BYTES..(to - self.table_at).div_ceil(PART_BYTES) {
+            let at = self.table_at + part * PART_BYTES;
+            let found = bytes.get(at, PART_BYTES.min(self.used().saturating_sub(at)))?;
+            if self.parts.get(part as usize) != Some(&xxh3_64(&found)) {
+                return Err(IndexFault::Damaged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where the last offset ends.
+    const fn used(&self) -> u64 {
+        self.offsets_at + self.count * 4
+    }
+
+    /// Returns the bytes of memory that this takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.parts.capacity() * size_of::<u64>()) as u64
     }
 
     /// Calls `each` for every entry, in their order.
     pub(super) fn each(&self, bytes: &IndexBytes, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexFault> {
+        // The table, too: who compares all entries takes the index for right.
+        self.refuse_changed(bytes, self.table_at, self.used())?;
         let mut at = 0;
         while at < self.count {
             let take = (CHUNK_BYTES / 8).min(self.count - at);

@@ -101,3 +101,22 @@ fn nothing_is_removed_where_the_last_frames_of_a_segment_are_damaged() {
     assert!(matches!(&refused, Err(Error::Corrupt { offset, .. }) if *offset == from), "{refused:?}");
     assert!((0..300).all(|number| backend.read(&oid(number).into()).unwrap().is_some()));
 }
+
+/// A copy would make what has decayed look right, since it has a checksum of its own.
+#[test]
+fn a_record_that_has_decayed_since_it_was_read_is_not_copied() {
+    for maps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small().maps(maps));
+        (0..3).for_each(|number| _ = commit(&backend, number, Durability::Synced).unwrap());
+        let at = backend.read(&oid(2).into()).unwrap().unwrap().location();
+        flip(&segment_file(dir.path(), (at.0 >> 32) as u32), (at.0 & 0xffff_ffff) + 100);
+        for _ in 0..2 {
+            let swept = sweep(&backend, &SweepLimits::default(), &|| ());
+            assert!(matches!(swept, Err(Error::Corrupt { oid: Some(id), .. }) if id == oid(2)), "{maps}: {swept:?}");
+        }
+        drop(backend);
+        let read = open(dir.path(), small().maps(maps)).read(&oid(2).into()).map(|found| found.is_some());
+        assert!(matches!(read, Err(Error::Corrupt { .. })), "maps {maps}: {read:?}");
+    }
+}

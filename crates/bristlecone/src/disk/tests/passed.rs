@@ -129,3 +129,19 @@ fn a_reader_is_told_that_it_was_passed_where_it_opens_a_file_for_each_read() {
     assert!(matches!(found, Err(Error::Expired { .. })), "{found:?}");
     expect_expired(&snapshot, 8);
 }
+
+/// Segments that a collection has removed are no damage.
+#[test]
+fn a_reader_that_was_passed_is_told_so_and_not_that_segments_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other, _snapshot) = passed(dir.path(), small());
+    let objects = other.objects().unwrap();
+    drop_refs(&one, 0..9);
+    let threads = std::num::NonZero::<usize>::MIN;
+    let work = |part: &ObjectPart<'_>| part.each_object(&mut |_, _| Ok(()), &mut |damage| panic!("{damage:?}"));
+    let gone = objects.each_part(threads, &work, &mut |()| Ok(()));
+    assert!(matches!(gone, Err(Error::Expired { .. })), "{gone:?}");
+    // From where the collection left it, all is there.
+    let checked = other.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    assert_eq!(checked.damages, 0);
+}
