@@ -101,7 +101,7 @@ impl Tail {
     /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too. As
     /// nothing may have been written, no map is looked at before its end was found.
     pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
-        let Some((frame, head)) = segment.unwritten_frame(self.end, salt)? else { return Ok(None) };
+        let Some((frame, head)) = segment.unwritten_frame(self.end, salt, &mut None)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }

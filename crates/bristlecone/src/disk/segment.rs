@@ -155,18 +155,26 @@ impl Segment {
         self.verified.forget();
     }
 
-    /// Reads from the file, whether it is mapped or not; once it was closed through the file opened anew: what is behind the seal may
-    /// never have been written. Through the map where its name is gone.
+    /// Reads from the file, whether it is mapped or not: what is behind the seal may never have been written. Through the map where
+    /// the file was closed and its name is gone.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let handle = lock(&self.handle).clone();
-        let file = handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Read), Ok);
-        match (file, self.mapped()) {
-            (Err(error), Some(map)) if error.kind() == io::ErrorKind::NotFound => {
-                let bytes = map.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len()));
+        match (self.readable()?, self.mapped()) {
+            (Some(file), _) => read_exact_at(&*file, buffer, offset),
+            (None, map) => {
+                let bytes = map.and_then(|map| map.get(offset as usize..)).and_then(|bytes| bytes.get(..buffer.len()));
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            (file, _) => read_exact_at(&*file?, buffer, offset),
+        }
+    }
+
+    /// Returns the file, open for reading also where it was closed since; `None` if its name is gone and there is a map.
+    pub(super) fn readable(&self) -> io::Result<Option<Arc<dyn StorageFile>>> {
+        let handle = lock(&self.handle).clone();
+        match handle.map_or_else(|| self.storage.open(&self.name, OpenMode::Read), Ok) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.map.is_some() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Walking over the frames of a segment, whatever state they are in.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use super::{
     files::CHUNK_BYTES,
     frame::{Frame, FrameKind, HEAD_BYTES, MAGIC, word32},
     segment::Segment,
 };
+use crate::storage::StorageFile;
 
 /// What a walk meets.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub(super) enum FrameStep {
 #[derive(Debug)]
 pub(super) struct FrameWalk<'a> {
     segment: &'a Segment,
+    /// Its file, once that is read.
+    opened: Option<Arc<dyn StorageFile>>,
     salt: u64,
     /// Where the walk is: at its end, behind the last frame.
     pub(super) at: u64,
@@ -32,7 +35,7 @@ pub(super) struct FrameWalk<'a> {
 impl<'a> FrameWalk<'a> {
     /// Starts a walk at the offset `from`.
     pub(super) const fn new(segment: &'a Segment, salt: u64, from: u64, to: u64) -> Self {
-        Self { segment, salt, at: from, to, sealed: false }
+        Self { segment, opened: None, salt, at: from, to, sealed: false }
     }
 
     /// Returns the next step; `None` at the end.
@@ -42,7 +45,7 @@ impl<'a> FrameWalk<'a> {
             return Ok(None);
         }
         // Behind the last frame nothing may have been written, also where that should be the seal.
-        if let Some((frame, head)) = self.segment.unwritten_frame(offset, self.salt)? {
+        if let Some((frame, head)) = self.segment.unwritten_frame(offset, self.salt, &mut self.opened)? {
             self.at += frame.bytes();
             self.sealed = frame.kind == FrameKind::Seal;
             return Ok(Some(FrameStep::Frame { offset, frame, head }));
@@ -70,7 +73,7 @@ pub(super) fn find_frame(
     salt: u64,
     wanted: impl Fn(&Frame) -> bool,
 ) -> io::Result<Option<(u64, Frame)>> {
-    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
+    let (mut at, mut buffer, mut opened) = (from.next_multiple_of(8), Vec::new(), None);
     while at < to {
         let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
         let bytes = chunk.len() as u64;
@@ -79,7 +82,7 @@ pub(super) fn find_frame(
                 continue;
             }
             let offset = at + index as u64 * 8;
-            if let Some((frame, _)) = segment.unwritten_frame(offset, salt)?
+            if let Some((frame, _)) = segment.unwritten_frame(offset, salt, &mut opened)?
                 && wanted(&frame)
             {
                 return Ok(Some((offset, frame)));

@@ -1,13 +1,16 @@
 //! The frames of a segment, each by its offset.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, sync::Arc};
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Segment;
-use crate::disk::{
-    files::CHUNK_BYTES,
-    frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word64},
+use crate::{
+    disk::{
+        files::CHUNK_BYTES,
+        frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word64},
+    },
+    storage::{StorageFile, read_exact_at},
 };
 
 /// What the system maps at least at a time.
@@ -33,11 +36,12 @@ impl Segment {
     }
 
     /// As [`Segment::frame`], where it may be that nothing was written but what shows at the offset or before it: read by a call
-    /// though there may be a map.
+    /// though there may be a map. `opened` keeps the file that is opened for it.
     pub(in crate::disk) fn unwritten_frame(
         &self,
         offset: u64,
         salt: u64,
+        opened: &mut Option<Arc<dyn StorageFile>>,
     ) -> io::Result<Option<(Frame, [u8; HEAD_BYTES])>> {
         if offset + frame::EMPTY_BYTES > self.bytes {
             return Ok(None);
@@ -46,7 +50,13 @@ impl Segment {
             return self.frame(offset, salt);
         }
         let mut head = [0; HEAD_BYTES];
-        self.read_exact_at(&mut head, offset)?;
+        if opened.is_none() {
+            *opened = self.readable()?;
+        }
+        match opened {
+            Some(file) => read_exact_at(&**file, &mut head, offset)?,
+            None => self.read_exact_at(&mut head, offset)?,
+        }
         Ok(self.decoded_frame(&head, offset, salt).map(|frame| (frame, head)))
     }
 
