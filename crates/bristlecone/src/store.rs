@@ -388,8 +388,14 @@ impl<'b> FlushSink<'b> {
 
     /// Notes that the batch does not hold an object, and keeps that in the store.
     pub(crate) fn leave_out(&self, oid: &Oid) {
+        self.keep(oid);
+        self.builds_on(oid);
+    }
+
+    /// Keeps an object in the store if it is there. Whoever leaves it out looks for it after that, and then notes it: one that
+    /// is put after all would be asked for in vain.
+    pub(crate) fn keep(&self, oid: &Oid) {
         self.snapshot.keep(oid);
-        self.left_out.borrow_mut().push(*oid);
     }
 
     /// Notes an object that the batch hangs together with and that the snapshot keeps: another process may have dropped it.
@@ -436,9 +442,11 @@ impl Sink for FlushSink<'_> {
             return Some(at);
         }
         self.snapshot.locate(oid)?;
-        // Kept first and then looked up again: what is there now stays.
-        self.leave_out(oid);
-        self.snapshot.locate(oid)
+        // Kept first and then looked up again: what is there now stays. What was swept between is not left out, but put.
+        self.keep(oid);
+        let at = self.snapshot.locate(oid)?;
+        self.builds_on(oid);
+        Some(at)
     }
 
     fn dir_replaced(&mut self, step: &[u8]) {
