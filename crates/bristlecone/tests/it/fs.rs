@@ -476,6 +476,31 @@ fn a_sweep_drops_nothing_that_another_process_appended_since_a_snapshot_was_take
 }
 
 #[test]
+fn a_sweep_notices_that_another_process_appended_what_was_there() {
+    // What that process appended lies below what it noted before, too.
+    for notes_more in [false, true] {
+        let (disk, graph) = (SimStorage::new(), graph(1));
+        let backend = create(&disk);
+        let mut batch = Batch::new();
+        graph.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
+        backend.append(batch.clone(), &[], Durability::Synced).unwrap();
+        let other = open(&disk.process()).unwrap();
+        if notes_more {
+            other.append(Batch::new(), &[move_to("other", Some(graph[0].oid))], Durability::None).unwrap();
+            backend.append(Batch::new(), &[move_to("own", Some(graph[1].oid))], Durability::None).unwrap();
+        }
+        let mut snapshot = backend.snapshot(&[]);
+        other.append(batch, &[], Durability::None).unwrap();
+        drop(other);
+        let swept = sweep(&*backend, std::slice::from_ref(&graph));
+        assert!(matches!(swept, Err(Error::Usage { .. })), "{swept:?}");
+        assert!(graph.iter().all(|sample| snapshot.read(&sample.oid.into()).unwrap().is_some()));
+        assert!(Arc::get_mut(&mut snapshot).unwrap().refresh(&[]));
+        assert_eq!(sweep(&*backend, std::slice::from_ref(&graph)).unwrap().objects, if notes_more { 2 } else { 4 });
+    }
+}
+
+#[test]
 fn a_sweep_that_was_cut_off_leaves_no_part_of_anything() {
     let (disk, graphs) = (SimStorage::new(), [graph(1), graph(2), graph(3)]);
     let backend = create(&disk);
