@@ -558,10 +558,16 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
     if values.batch.is_empty() {
         values.batch = Batch::since(store.sweeps());
     }
+    let left_out = values.batch.left_out().0.len();
     let mut sink = FlushSink::new(std::mem::take(&mut values.batch), &*store.snapshot);
     let put = store.format.put_contents(&mut sink, value);
     values.batch = sink.take();
     let at = put?;
+    if at.at.pending_offset().is_none() {
+        // The store has all of it, and the batch names none of it: only who binds it needs it. Other trees share the batch, and
+        // go on with that if this one is dropped.
+        values.batch.forget_left_out(left_out);
+    }
     if values.batch.bytes().len() >= PREWRITTEN_BYTES {
         match values.append(store) {
             // They stay in memory, where the tree reads them.

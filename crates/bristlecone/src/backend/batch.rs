@@ -68,6 +68,11 @@ impl Batch {
         self.left_out.push(oid);
     }
 
+    /// Forgets what was left out behind the first `kept` objects that were.
+    pub(crate) fn forget_left_out(&mut self, kept: usize) {
+        self.left_out.truncate(kept);
+    }
+
     /// Returns the objects that are not in the batch since the store had them, and after how many sweeps it had.
     #[must_use]
     pub fn left_out(&self) -> (&[Oid], u64) {

@@ -251,6 +251,27 @@ fn a_value_that_is_swept_while_it_is_looked_for_is_written() -> Result<(), Error
 }
 
 #[test]
+fn a_commit_does_not_wait_for_what_a_dropped_clone_took_over() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let side = repo.branch("side")?;
+    let head = side.edit(&info("side"), |tree| tree.set("v", value(3)))?;
+    let mut tree = repo.tree();
+    tree.set("w", &value(8))?;
+    let mut clone = tree.clone();
+    other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
+    // From here on the clone alone keeps what the branch led to.
+    tree.write()?;
+    // Both trees share what waits to be written: a value, and none of the one that the store has.
+    clone.set("x", &value(13))?;
+    clone.set("v", &value(3))?;
+    drop(clone);
+    tree.set("y", "1")?;
+    repo.branch("main")?.commit(&mut tree, &info("the rest"))?;
+    assert_eq!(other.branch("main")?.tree()?.get("w")?.expect("a value"), value(8));
+    Ok(())
+}
+
+#[test]
 fn a_merge_that_writes_nothing_keeps_what_it_took() -> Result<(), Error> {
     let (repo, other, _) = two(&Native::new());
     let side = repo.branch("side")?;
