@@ -333,7 +333,7 @@ mod tests {
             expected: super::super::Expected::Any,
             to: to(oid),
         });
-        assert_eq!(batch.needed(&moves, 3), []);
+        assert!(batch.needed(&moves, 3).is_empty());
         assert_eq!(batch.needed(&moves, 4), [left_out, left_out]);
     }
 
