@@ -209,12 +209,12 @@ impl OkraMap {
         Ok(OkraWriter::new(OkraSnapshot { txn: self.env.begin(false)?, mode: self.mode }))
     }
 
-    /// Makes all commits durable, where [`OkraOptions::sync`] left that out.
+    /// Makes all commits durable, where [`OkraOptions::sync`] left that out. Does nothing where the map is only read.
     ///
     /// # Errors
     /// Those of the system.
     pub fn flush(&self) -> Result<()> {
-        self.env.flush()
+        if self.read_only { Ok(()) } else { self.env.flush() }
     }
 
     /// The mode.

@@ -11,7 +11,7 @@ use std::{
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
 };
 
@@ -38,6 +38,8 @@ struct NastyShared {
     children: Option<Box<Children>>,
     sweeps: AtomicU64,
     moves: AtomicU64,
+    /// Whether objects go as soon as one has been located.
+    sweep_behind_locate: AtomicBool,
     derived: Mutex<HashMap<String, Vec<u8>>>,
 }
 
@@ -115,7 +117,14 @@ impl Nasty {
     fn with(children: Option<Box<Children>>) -> Self {
         let (sweeps, moves) = (AtomicU64::new(0), AtomicU64::new(0));
         let (state, pins, derived) = (Mutex::default(), Pins::default(), Mutex::default());
-        Self(Arc::new(NastyShared { state, pins, children, sweeps, moves, derived }))
+        let sweep_behind_locate = AtomicBool::new(false);
+        Self(Arc::new(NastyShared { state, pins, children, sweeps, moves, sweep_behind_locate, derived }))
+    }
+
+    /// As if a snapshot were dropped by another thread right after the next object that is located: before whoever asked for
+    /// it can keep it.
+    pub fn sweep_behind_locate(&self) {
+        self.0.sweep_behind_locate.store(true, Release);
     }
 
     /// Returns another handle of the store.
@@ -251,6 +260,9 @@ impl Snapshot for NastySnapshot {
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
         let place = *lock(&self.shared.state).index.get(oid)?;
+        if self.shared.sweep_behind_locate.swap(false, AcqRel) {
+            self.shared.release();
+        }
         Some(Location(place as u64 * 8))
     }
 

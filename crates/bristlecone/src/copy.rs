@@ -361,9 +361,10 @@ impl<F: Format> Copy<'_, F> {
             }
             let (absent, there) = self.part(unknown)?;
             new.extend(absent);
-            there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
+            there.iter().for_each(|(_, at)| self.sink.keep(&at.oid));
             // Kept first and then looked up again: what is there now stays.
             let (absent, there) = self.part(there)?;
+            there.iter().for_each(|(_, at)| self.sink.builds_on(&at.oid));
             new.extend(absent);
             open = self.below(pass, there, found)?;
         }

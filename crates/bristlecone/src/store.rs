@@ -388,8 +388,14 @@ impl<'b> FlushSink<'b> {
 
     /// Notes that the batch does not hold an object, and keeps that in the store.
     pub(crate) fn leave_out(&self, oid: &Oid) {
+        self.keep(oid);
+        self.builds_on(oid);
+    }
+
+    /// Keeps an object in the store if it is there. Whoever leaves it out looks for it after that, and then notes it: one that
+    /// is put after all would be asked for in vain.
+    pub(crate) fn keep(&self, oid: &Oid) {
         self.snapshot.keep(oid);
-        self.left_out.borrow_mut().push(*oid);
     }
 
     /// Notes an object that the batch hangs together with and that the snapshot keeps: another process may have dropped it.
@@ -436,9 +442,11 @@ impl Sink for FlushSink<'_> {
             return Some(at);
         }
         self.snapshot.locate(oid)?;
-        // Kept first and then looked up again: what is there now stays.
-        self.leave_out(oid);
-        self.snapshot.locate(oid)
+        // Kept first and then looked up again: what is there now stays. What was swept between is not left out, but put.
+        self.keep(oid);
+        let at = self.snapshot.locate(oid)?;
+        self.builds_on(oid);
+        Some(at)
     }
 
     fn dir_replaced(&mut self, step: &[u8]) {
@@ -550,10 +558,16 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
     if values.batch.is_empty() {
         values.batch = Batch::since(store.sweeps());
     }
+    let left_out = values.batch.left_out().0.len();
     let mut sink = FlushSink::new(std::mem::take(&mut values.batch), &*store.snapshot);
     let put = store.format.put_contents(&mut sink, value);
     values.batch = sink.take();
     let at = put?;
+    if at.at.pending_offset().is_none() {
+        // The store has all of it, and the batch names none of it: only who binds it needs it. Other trees share the batch, and
+        // go on with that if this one is dropped.
+        values.batch.forget_left_out(left_out);
+    }
     if values.batch.bytes().len() >= PREWRITTEN_BYTES {
         match values.append(store) {
             // They stay in memory, where the tree reads them.

@@ -68,6 +68,11 @@ impl Batch {
         self.left_out.push(oid);
     }
 
+    /// Forgets what was left out behind the first `kept` objects that were.
+    pub(crate) fn forget_left_out(&mut self, kept: usize) {
+        self.left_out.truncate(kept);
+    }
+
     /// Returns the objects that are not in the batch since the store had them, and after how many sweeps it had.
     #[must_use]
     pub fn left_out(&self) -> (&[Oid], u64) {
@@ -75,7 +80,7 @@ impl Batch {
     }
 
     /// Returns the objects that a backend has to have for the batch to be appended with these moves: those that it left out,
-    /// and those that refs are to lead to and that are not in it. None of them can be gone, and none is returned, unless a
+    /// and those that refs are to lead to, where they are not in it. None of them can be gone, and none is returned, unless a
     /// sweep has begun since the batch was made: `sweeps` have by now.
     #[must_use]
     pub fn needed(&self, moves: &[RefMove], sweeps: u64) -> Vec<Oid> {
@@ -86,8 +91,9 @@ impl Batch {
             Some(RefTarget::Object(at)) => Some(at.oid),
             Some(RefTarget::Symbolic(_)) | None => None,
         });
-        let targets = targets.filter(|oid| self.known(oid).is_none());
-        self.left_out.iter().copied().chain(targets).filter(|oid| !self.elsewhere.contains(oid)).collect()
+        // One that was left out at first may have been put since: a sweep had dropped it.
+        let is_needed = |oid: &Oid| self.known(oid).is_none() && !self.elsewhere.contains(oid);
+        self.left_out.iter().copied().chain(targets).filter(is_needed).collect()
     }
 
     /// Notes that a store below the backend has an object, which [`Batch::needed`] then leaves out.
@@ -313,6 +319,22 @@ mod tests {
         }
         assert_eq!(batch.len(), Oid::BYTES_MAX);
         assert!(batch.prefixes().eq(batch.offsets().map(|(oid, at)| (oid.prefix(), at))));
+    }
+
+    #[test]
+    fn what_is_in_a_batch_is_not_needed_of_the_backend() {
+        let [put_later, left_out] = [1, 2].map(|byte| Oid::from_array([byte; 32]));
+        let mut batch = Batch::since(3);
+        [put_later, left_out].into_iter().for_each(|oid| batch.leave_out(oid));
+        put(&mut batch, 1, &[]);
+        let to = |oid: Oid| Some(RefTarget::Object(oid.into()));
+        let moves = [put_later, left_out].map(|oid| RefMove {
+            name: "refs/heads/main".to_owned(),
+            expected: super::super::Expected::Any,
+            to: to(oid),
+        });
+        assert!(batch.needed(&moves, 3).is_empty());
+        assert_eq!(batch.needed(&moves, 4), [left_out, left_out]);
     }
 
     #[test]

@@ -222,7 +222,11 @@ impl FsState {
     /// Notes what is not durable, and gives the objects the names under which they are found.
     fn name_objects(&self, writer: &mut Writer, new: &mut NewObjects, synced: bool, moves: bool) -> Result<(), Error> {
         let noted: Vec<UnsyncedObject> = new.list.iter().map(|object| object.noted).collect();
-        writer.unsynced.add(&noted, false, moves)?;
+        if noted.is_empty() && !moves && !new.appended.is_empty() {
+            writer.unsynced.tell()?;
+        } else {
+            writer.unsynced.add(&noted, false, moves)?;
+        }
         // Of a synced append, too, a power cut may leave an object without what it names.
         if !noted.is_empty() {
             self.poisons(writer.unsynced.mark())?;

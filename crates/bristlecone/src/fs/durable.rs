@@ -51,11 +51,11 @@ impl FsState {
         for folder in &folders {
             // A folder of which no object got its name was never made.
             if self.files.stat(folder)?.is_some() {
-                self.poisons(self.files.sync_dir(folder))?;
+                self.sync_folder(folder)?;
             }
         }
         if folder {
-            self.poisons(self.files.sync_dir(OBJECTS))?;
+            self.sync_folder(OBJECTS)?;
         }
         writer.unsynced.add(&[], false, true)?;
         let table = table.unwrap_or_else(|| read_lock(&self.refs).table.clone());

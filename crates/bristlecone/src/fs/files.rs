@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     Error,
-    storage::{OpenMode, Stat, Storage, StorageFile, read_exact_at, retry, write_all_at},
+    storage::{OpenMode, Stat, Storage, StorageFile, Unopened, read_exact_at, retry, write_all_at},
 };
 
 /// The folder of objects, in folders by the first byte of their ids.
@@ -154,6 +154,17 @@ impl Files {
         self.call(name, || self.storage.sync_dir(name))
     }
 
+    /// Makes the name durable that an open file has just got in the store's folder. Others see it already: where the folder cannot
+    /// be opened, as by a process without a handle left, the file system is synced by the handle of the file.
+    pub(super) fn sync_name(&self, name: &str, file: &dyn StorageFile) -> Result<(), Error> {
+        let done = self.sync_dir("");
+        if !done.as_ref().is_err_and(is_unopened) {
+            return done;
+        }
+        let is_synced = file.sync_file_system().map_err(|error| Error::io(self.describe(name), error))?;
+        if is_synced { Ok(()) } else { done }
+    }
+
     /// Calls `take` with the bytes of a file, once or twice: with what a first read gave, and if `take` returns nothing for
     /// that, with all of it. `None` if the file is absent. The file may have `bytes_max` bytes.
     pub(super) fn read_with<T>(
@@ -192,6 +203,11 @@ impl Files {
         self.call(name, || read_exact_at(file, &mut buffer, 0))?;
         Ok(buffer)
     }
+}
+
+/// Whether a folder was not synced since it could not be opened.
+pub(super) fn is_unopened(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if Unopened::is(source))
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -12,7 +12,12 @@ use std::{
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
 use super::{
-    append::CallerAppends, files::Files, object, options::FsOptions, sessions::Session, table::RefTable,
+    append::CallerAppends,
+    files::{Files, is_unopened},
+    object,
+    options::FsOptions,
+    sessions::Session,
+    table::RefTable,
     unsynced::UnsyncedFile,
 };
 use crate::{
@@ -299,7 +304,7 @@ impl FsState {
         let file = files.write_new(REFS_NEW, text.as_bytes())?;
         if durable {
             self.poisons(files.sync(REFS_NEW, &*file))?;
-            self.poisons(files.rename(REFS_NEW, REFS).and_then(|()| files.sync_dir("")))?;
+            self.poisons(files.rename(REFS_NEW, REFS).and_then(|()| files.sync_name(REFS, &*file)))?;
         } else {
             files.replace(REFS_NEW, REFS_UNSYNCED)?;
         }
@@ -322,6 +327,15 @@ impl FsState {
             let _ = self.poison.set(report(error));
         }
         done
+    }
+
+    /// Makes the names in a folder durable. One that cannot be opened was not synced: no sync has failed then, and what
+    /// counts on this one is not done.
+    pub(super) fn sync_folder(&self, name: &str) -> Result<(), Error> {
+        match self.files.sync_dir(name) {
+            Err(error) if is_unopened(&error) => Err(error),
+            done => self.poisons(done),
+        }
     }
 
     pub(super) fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {

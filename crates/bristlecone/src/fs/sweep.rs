@@ -96,7 +96,8 @@ impl FsState {
         let check = xxh3_64(text.as_bytes());
         let _ = writeln!(text, "check {check:016x}");
         let file = self.files.write_new(SWEEP, text.as_bytes())?;
-        self.poisons(self.files.sync(SWEEP, &*file).and_then(|()| self.files.sync_dir("")))
+        self.poisons(self.files.sync(SWEEP, &*file))?;
+        self.sync_folder("")
     }
 
     /// Ends a sweep of a process that was stopped. The caller holds the store's lock.
@@ -126,7 +127,7 @@ impl FsState {
         }
         for folder in &folders {
             if self.files.stat(folder)?.is_some() {
-                self.poisons(self.files.sync_dir(folder))?;
+                self.sync_folder(folder)?;
             }
         }
         let mut table = refs.table.clone();

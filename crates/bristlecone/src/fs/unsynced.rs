@@ -153,6 +153,13 @@ impl UnsyncedFile {
         Ok(())
     }
 
+    /// Adds a line that says nothing new, so that other processes notice an append of objects that are all there: a sweep of
+    /// theirs would know of it by nothing else.
+    pub(super) fn tell(&mut self) -> Result<(), Error> {
+        self.now.refs = false;
+        self.add(&[], false, true)
+    }
+
     /// Makes durable that objects may be torn, or lack what they name, from now on.
     pub(super) fn mark(&mut self) -> Result<(), Error> {
         if self.marked {

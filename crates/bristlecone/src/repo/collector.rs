@@ -23,6 +23,11 @@ const SLACK: u8 = 15;
 const PAUSE_MIN: Duration = Duration::from_micros(100);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
+/// Returns for how long a commit waits that comes so long after the last one that waited.
+fn pause_after(worked: Duration) -> Duration {
+    worked.clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
 /// How much less of a busy processor a collection gets than what commits: about a third. Much less would hold up commits that
 /// wait for a lock that it has.
 #[cfg(target_os = "linux")]
@@ -52,8 +57,8 @@ impl Collector {
 
     /// Lets a commit wait.
     fn pause(&self) {
-        let worked = self.set_paused(None).map_or(PAUSE_MIN, |at| at.elapsed());
-        thread::sleep(worked.clamp(PAUSE_MIN, PAUSE_MAX));
+        let worked = self.set_paused(None).map_or(Duration::ZERO, |at| at.elapsed());
+        thread::sleep(pause_after(worked));
         self.set_paused(Some(Instant::now()));
     }
 
@@ -139,5 +144,30 @@ impl<F: Format> Repo<F> {
         }
         // It had ended: at most one runs.
         drop(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_waits_for_as_long_as_commits_worked_within_bounds() {
+        let work = Duration::from_millis(7);
+        assert_eq!([Duration::ZERO, work, 99 * work].map(pause_after), [PAUSE_MIN, work, PAUSE_MAX]);
+        // A machine that is busy sleeps longer, and never shorter.
+        let (collector, began) = (Collector::default(), Instant::now());
+        collector.pause();
+        let first = began.elapsed();
+        assert!(first >= PAUSE_MIN, "{first:?}");
+        thread::sleep(work);
+        let second = Instant::now();
+        collector.pause();
+        let waited = second.elapsed();
+        assert!(waited >= work, "{waited:?}");
+        // The next one counts from the end of that, or from nothing where another collection has begun.
+        let noted = collector.set_paused(None).expect("a commit has waited");
+        assert!(noted >= second + work);
+        assert!(collector.set_paused(None).is_none());
     }
 }

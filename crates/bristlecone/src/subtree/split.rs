@@ -224,8 +224,12 @@ impl<F: Format> SplitWork<'_, F> {
             return Ok(None);
         }
         // Kept first and then looked up again: what is there now stays.
-        self.sink.leave_out(oid);
-        Ok(backend.read(&(*oid).into())?.map(|object| object.location()))
+        self.sink.keep(oid);
+        let found = backend.read(&(*oid).into())?;
+        if found.is_some() {
+            self.sink.builds_on(oid);
+        }
+        Ok(found.map(|object| object.location()))
     }
 
     fn append(&mut self) -> Result<()> {

@@ -599,8 +599,9 @@ impl<'t, F: Format> Flush<'t, F> {
         let place = tree.prewritten.as_ref().and_then(|prewritten| lock_values(prewritten).place(oid));
         if let Some((at, sweeps)) = place {
             // Kept first, so that it stays if it is still there.
-            sink.leave_out(oid);
+            sink.keep(oid);
             if tree.store.backend.sweeps() == sweeps {
+                sink.builds_on(oid);
                 return Some(at);
             }
         }

@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
 };
 
@@ -21,7 +21,7 @@ use bristlecone_testkit::{
     conformance,
     crash::Engine,
     sample::{Child, Family, Sample},
-    sim::{Policy, SimStorage},
+    sim::{Coming, Hooked, Policy, SimStorage},
 };
 
 use crate::engine::{format_tag, tiny};
@@ -345,6 +345,77 @@ fn thousands_of_objects_become_durable_by_few_syncs() {
     assert!(backend.stats().syncs - before - syncs >= 8, "each object and each folder");
 }
 
+/// A process that has no handle left cannot open the folder that it is to sync. No sync has failed then: one call does at most,
+/// and the store goes on.
+#[test]
+fn a_folder_that_cannot_be_opened_fails_one_call_alone() {
+    // Elsewhere no other call makes the name of the refs durable.
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let graphs: Vec<Vec<Sample>> = (0..6).map(graph).collect();
+    let mut failed = 0;
+    for strike in 1.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, away) = (dir.path().join("store"), dir.path().join("away"));
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&store));
+        drop(FsBackend::create(storage.clone(), format_tag(), options()).unwrap());
+        let (syncs, armed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+        // The folder that has another name for the length of one call.
+        let moved: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+        let put_back = {
+            let (moved, away) = (moved.clone(), away.clone());
+            move || moved.lock().unwrap().take().into_iter().for_each(|folder| std::fs::rename(&away, folder).unwrap())
+        };
+        let hook = {
+            let (syncs, armed, put_back) = (syncs.clone(), armed.clone(), put_back.clone());
+            move |coming: Coming<'_>| {
+                put_back();
+                let counts = coming.method == "sync_dir" && armed.load(Relaxed);
+                if counts && syncs.fetch_add(1, Relaxed) + 1 == strike {
+                    let folder = if coming.name.is_empty() { store.clone() } else { store.join(coming.name) };
+                    std::fs::rename(&folder, &away).unwrap();
+                    *moved.lock().unwrap() = Some(folder);
+                }
+            }
+        };
+        let backend = FsBackend::open(Arc::new(Hooked::new(storage.clone(), hook)), options(), false).unwrap();
+        armed.store(true, Relaxed);
+        let (mut kept, mut errors) = (Vec::new(), Vec::new());
+        for (number, graph) in graphs.iter().enumerate() {
+            let durability = if number % 2 == 0 { Durability::Synced } else { Durability::None };
+            match append(&backend, &format!("branch{number}"), graph, durability) {
+                Ok(()) => kept.push(number),
+                Err(error) => errors.push(error),
+            }
+        }
+        if kept.contains(&0) {
+            errors.extend(backend.append(Batch::new(), &[move_to("branch0", None)], Durability::Synced).err());
+            errors.extend(sweep(&backend, &graphs).err());
+        }
+        errors.extend(backend.close().err());
+        drop(backend);
+        put_back();
+        assert!(
+            errors.len() <= 1 && errors.iter().all(|error| matches!(error, Error::Io { .. })),
+            "{strike}: {errors:?}"
+        );
+        failed += errors.len();
+        let backend = FsBackend::open(storage, options(), false).unwrap();
+        for &number in kept.iter().filter(|&&number| number > 0) {
+            expect_whole(&backend, &graphs[number], &format!("branch{number}"), &format!("sync {strike}"));
+        }
+        append(&backend, "last", &graphs[0], Durability::Synced).unwrap();
+        sweep(&backend, &graphs).unwrap();
+        assert!(damages(&backend).is_empty(), "sync {strike}");
+        if syncs.load(Relaxed) < strike {
+            assert!(errors.is_empty() && kept.len() == graphs.len());
+            break;
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
 #[test]
 fn two_processes_see_every_move_of_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -401,6 +472,31 @@ fn a_sweep_drops_nothing_that_another_process_appended_since_a_snapshot_was_take
         assert!(graph.iter().all(|sample| snapshot.read(&sample.oid.into()).unwrap().is_some()));
         assert!(Arc::get_mut(&mut snapshot).unwrap().refresh(&[]));
         assert_eq!(sweep(&*backend, std::slice::from_ref(&graph)).unwrap().objects, 4);
+    }
+}
+
+#[test]
+fn a_sweep_notices_that_another_process_appended_what_was_there() {
+    // What that process appended lies below what it noted before, too.
+    for notes_more in [false, true] {
+        let (disk, graph) = (SimStorage::new(), graph(1));
+        let backend = create(&disk);
+        let mut batch = Batch::new();
+        graph.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
+        backend.append(batch.clone(), &[], Durability::Synced).unwrap();
+        let other = open(&disk.process()).unwrap();
+        if notes_more {
+            other.append(Batch::new(), &[move_to("other", Some(graph[0].oid))], Durability::None).unwrap();
+            backend.append(Batch::new(), &[move_to("own", Some(graph[1].oid))], Durability::None).unwrap();
+        }
+        let mut snapshot = backend.snapshot(&[]);
+        other.append(batch, &[], Durability::None).unwrap();
+        drop(other);
+        let swept = sweep(&*backend, std::slice::from_ref(&graph));
+        assert!(matches!(swept, Err(Error::Usage { .. })), "{swept:?}");
+        assert!(graph.iter().all(|sample| snapshot.read(&sample.oid.into()).unwrap().is_some()));
+        assert!(Arc::get_mut(&mut snapshot).unwrap().refresh(&[]));
+        assert_eq!(sweep(&*backend, std::slice::from_ref(&graph)).unwrap().objects, if notes_more { 2 } else { 4 });
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Durability, EntryKind, Error, Format, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tree, merge,
+    Batch, Durability, EntryKind, Error, Format, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tree, merge,
     subtree::{Pulled, PushOptions, Pushed},
 };
 use bristlecone_testkit::{generate::Rng, nasty::Nasty};
@@ -227,6 +227,47 @@ fn a_value_that_was_written_stays_while_a_tree_binds_it() -> Result<(), Error> {
     repo.branch("main")?.commit(&mut tree, &info("streamed"))?;
     drop(tree);
     assert!(other.branch("main")?.tree()?.get("streamed")?.as_deref() == Some(&large[..]));
+    Ok(())
+}
+
+#[test]
+fn a_value_that_is_swept_while_it_is_looked_for_is_written() -> Result<(), Error> {
+    let (repo, other, nasty) = two(&Native::new());
+    let main = repo.branch("main")?;
+    // A large one is written ahead of the commit; of one in pieces the first piece goes, and the rest with it.
+    for (number, value) in [value(3), value(4), value(2)].into_iter().enumerate() {
+        // It is there, and nothing leads to it.
+        let mut batch = Batch::new();
+        repo.format().put_contents(&mut batch, &value)?;
+        repo.backend().append(batch, &[], Durability::None)?;
+        let mut tree = main.tree()?;
+        nasty.sweep_behind_locate();
+        tree.set(format!("value/{number}"), &value)?;
+        main.commit(&mut tree, &info("swept"))?;
+        drop(tree);
+        assert!(other.branch("main")?.tree()?.get(format!("value/{number}"))?.as_deref() == Some(&value[..]));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_commit_does_not_wait_for_what_a_dropped_clone_took_over() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let side = repo.branch("side")?;
+    let head = side.edit(&info("side"), |tree| tree.set("v", value(3)))?;
+    let mut tree = repo.tree();
+    tree.set("w", &value(8))?;
+    let mut clone = tree.clone();
+    other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
+    // From here on the clone alone keeps what the branch led to.
+    tree.write()?;
+    // Both trees share what waits to be written: a value, and none of the one that the store has.
+    clone.set("x", &value(13))?;
+    clone.set("v", &value(3))?;
+    drop(clone);
+    tree.set("y", "1")?;
+    repo.branch("main")?.commit(&mut tree, &info("the rest"))?;
+    assert_eq!(other.branch("main")?.tree()?.get("w")?.expect("a value"), value(8));
     Ok(())
 }
 

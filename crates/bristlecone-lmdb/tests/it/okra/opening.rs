@@ -1,6 +1,6 @@
 //! Opening: what is there, what is not a map, and what must not be touched.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions};
 use heed::{EnvOpenOptions, types::Bytes};
@@ -217,4 +217,54 @@ fn an_empty_map_as_okra_leaves_it_has_the_empty_root_and_is_mended_by_a_change()
     map.read().unwrap().check().unwrap();
     drop(map);
     assert_eq!(model::stored(dir.path()), model::build(Mode::Store, &model::Contents::new()).0);
+}
+
+/// The body of a child that may write neither the folder nor a file in it, and so not the table of readers.
+fn read_without_rights(dir: &Path) {
+    // SAFETY: the call changes who this process is, which has one thread that does something.
+    let _ = unsafe { libc::setuid(65534) };
+    let refused = OkraMap::open(dir, &OkraOptions::default());
+    assert!(matches!(refused, Err(OkraError::Io { .. })), "{refused:?}");
+    let map = OkraMap::open(dir, &OkraOptions::default().read_only(true)).unwrap();
+    for _ in 0..3 {
+        let readers = [map.read().unwrap(), map.read().unwrap()];
+        readers.iter().for_each(|reader| assert_eq!(reader.get(b"a").unwrap(), Some(&b"foo"[..])));
+        assert_eq!(readers[0].check().unwrap().root, readers[1].root().unwrap());
+    }
+    assert!(matches!(map.write(), Err(OkraError::ReadOnly { .. })));
+    map.flush().unwrap();
+}
+
+#[test]
+fn a_map_whose_table_of_readers_cannot_be_written_is_read() {
+    const DIR: &str = "BRISTLECONE_TEST_OKRA_READ_ONLY";
+    if let Ok(dir) = std::env::var(DIR) {
+        read_without_rights(Path::new(&dir));
+        return;
+    }
+    for has_table in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let map = create(dir.path(), Mode::Store);
+        let mut writer = map.write().unwrap();
+        writer.set(b"a", b"foo").unwrap();
+        writer.commit().unwrap();
+        drop(map);
+        let rights = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let table = dir.path().join("lock.mdb");
+        if has_table {
+            rights(&table, 0o444);
+        } else {
+            fs::remove_file(&table).unwrap();
+        }
+        rights(&dir.path().join("data.mdb"), 0o444);
+        rights(dir.path(), 0o555);
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "okra::opening::a_map_whose_table_of_readers_cannot_be_written_is_read", "--nocapture"])
+            .env(DIR, dir.path())
+            .output()
+            .unwrap();
+        rights(dir.path(), 0o755);
+        assert!(child.status.success(), "{has_table}: {}", String::from_utf8_lossy(&child.stderr));
+        assert_eq!(table.exists(), has_table);
+    }
 }
