@@ -123,16 +123,19 @@ pub(crate) fn new_disk(reads: bool) -> SimStorage {
 /// `BRISTLECONE_THOROUGH` every call of the first fails.
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
     let of = |short, long| step(short * faults.len().max(2) as u64 / 2, long);
-    let engines = [(tiny(), of(24, 1)), (tiny_with_maps(), of(80, 3)), (tiny_as_shipped(), of(100, 4))];
-    for (options, step) in engines {
-        fail_every(step, &DiskEngine::new(options), faults, reads);
+    // In a short run those with maps take every third workload.
+    let few = step(3, 1);
+    let engines = [(tiny(), 1, of(24, 1)), (tiny_with_maps(), few, of(40, 3)), (tiny_as_shipped(), few, of(50, 4))];
+    for (options, every, step) in engines {
+        let every = if reads { 5 } else { every };
+        fail_every((every, step), &DiskEngine::new(options), faults, reads);
     }
 }
 
-/// Lets every `step`-th call of the workloads fail in every one of these ways, another share of each workload. With
-/// `reads` they count too, and it is every fifth workload.
-fn fail_every(step: u64, engine: &DiskEngine, faults: &[(Fault, Times)], reads: bool) {
-    let workloads: Vec<Workload> = workloads().into_iter().step_by(if reads { 5 } else { 1 }).collect();
+/// Lets every `step`-th call of every so many-th workload fail in every one of these ways, another share of each workload. With
+/// `reads` they count too.
+fn fail_every((every, step): (u64, u64), engine: &DiskEngine, faults: &[(Fault, Times)], reads: bool) {
+    let workloads: Vec<Workload> = workloads().into_iter().step_by(every as usize).collect();
     let next = AtomicUsize::new(0);
     let struck = Mutex::new(BTreeMap::<CallKind, usize>::new());
     std::thread::scope(|scope| {
