@@ -71,6 +71,11 @@ impl Globals {
         }
     }
 
+    /// Whether files and index are to follow a change of the branch that Git has checked out.
+    pub(crate) const fn worktree(&self) -> bool {
+        self.worktree
+    }
+
     /// Returns the folder that was named for the store.
     pub(crate) fn repo(&self) -> Option<&FilePath> {
         self.repo.as_deref()

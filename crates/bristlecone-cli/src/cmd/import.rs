@@ -104,6 +104,10 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     if args.git.is_some() && args.commit.is_given() {
         return Err(Failure::usage("--git brings commits as they are: leave out what is for a new one, such as -m"));
     }
+    if args.git.is_some() && context.globals.worktree() {
+        let way = "leave it out; a branch that Git has checked out stays where it is";
+        return Err(Failure::usage(format!("--worktree is for a commit, and --git brings a whole history: {way}")));
+    }
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
             let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);
