@@ -3,7 +3,6 @@
 use std::{
     fmt,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
@@ -13,7 +12,7 @@ use bristlecone_any::{
 };
 use bristlecone_git::history::TransferError;
 
-use crate::text;
+use crate::{ending::Left, text};
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -115,12 +114,12 @@ impl Failure {
     }
 
     /// The same, with a sentence at its end for each store where the command leaves bytes that nothing leads to.
-    pub(crate) fn leaving(mut self, left: &[(PathBuf, u64)]) -> Self {
-        for (dir, bytes) in left.iter().filter(|(_, bytes)| *bytes > 0) {
-            let (dir, bytes) = (text::show(dir), text::bytes(*bytes));
+    pub(crate) fn leaving(mut self, left: &[Left]) -> Self {
+        for left in left.iter().filter(|left| left.bytes > 0) {
+            let (dir, bytes) = (text::show(&left.dir), text::bytes(left.bytes));
+            let counted = if left.is_counted { ", `cone info` counts them," } else { "" };
             self.left.push(format!(
-                "this leaves {bytes} in {dir} that nothing leads to; the store is whole, `cone info` counts them, and \
-                 `cone gc` returns them"
+                "this leaves {bytes} in {dir} that nothing leads to; the store is whole{counted} and `cone gc` returns them"
             ));
         }
         self
