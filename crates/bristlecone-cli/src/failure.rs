@@ -79,12 +79,17 @@ impl Failure {
 
     /// An end by a signal, at any point.
     pub(crate) fn ended_by(signal: i32) -> Self {
+        Self::stopped_by(signal, "what was committed before stays, and nothing else has changed")
+    }
+
+    /// An end by a signal, with what holds then.
+    pub(crate) fn stopped_by(signal: i32, holds: &str) -> Self {
         let (code, what) = match signal {
             libc::SIGHUP => (Code::HungUp, "the terminal has ended"),
             libc::SIGTERM => (Code::Terminated, "asked to end"),
             _ => (Code::Interrupted, "interrupted"),
         };
-        Self::new(code, format!("{what}; what was committed before stays, and nothing else has changed"))
+        Self::new(code, format!("{what}; {holds}"))
     }
 
     /// A failure of the system on a file or folder.

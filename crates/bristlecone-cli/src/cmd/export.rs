@@ -6,7 +6,11 @@ use std::{
     time::Instant,
 };
 
-use bristlecone_any::{folder, path};
+use bristlecone_any::{
+    Error,
+    folder::{self, FolderError},
+    path,
+};
 use clap::Args;
 
 use super::{
@@ -14,6 +18,7 @@ use super::{
     export_git::{self, Wanted},
 };
 use crate::{
+    ending,
     failure::{Failure, Result},
     open::{Access, refuse_within_store},
     output::{fields, put_name, say},
@@ -90,7 +95,17 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
     let commit = tree.origin();
     path::check_dir(&tree, &path)?;
     let Some(tree) = tree.get_tree(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
-    let plan = with_progress(|tell| folder::export(&opened.repo, &tree, dir, args.force, tell))?;
+    let held = ending::hold();
+    let goes_on = || ending::asked().is_none();
+    let exported = with_progress(|tell| folder::export_while(&opened.repo, &tree, dir, args.force, &goes_on, tell));
+    drop(held);
+    let plan = match (exported, ending::asked()) {
+        (Err(Error::Folder(FolderError::Stopped)), Some(signal)) => {
+            let holds = "the files that were written are whole, and others are missing; export again with --force";
+            return Err(Failure::stopped_by(signal, holds));
+        }
+        (exported, _) => exported?,
+    };
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
         say!("left out: {left_out} (id of another store)");

@@ -486,6 +486,29 @@ fn an_export_that_is_stopped_takes_away_the_repository_it_made() {
 }
 
 #[test]
+fn an_export_into_a_folder_that_is_stopped_leaves_whole_files() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    place.ok(["import", "photos"]);
+    let mut exporter = Working::begin(&place, ["export", "out"]);
+    exporter.appends_to(&|| bytes_below(&place.path("out")));
+    exporter.signal(Signal::INT);
+    let (_, run) = exporter.end();
+    run.failed(130, &["interrupted", "are whole", "--force"]);
+    let mut files = 0;
+    for number in 0..FILES {
+        let name = format!("{:02}/{number}", number % 10);
+        if let Ok(found) = fs::metadata(place.path("out").join(name)) {
+            assert_eq!(found.len(), MIB as u64);
+            files += 1;
+        }
+    }
+    assert!(files > 0 && files < FILES, "{files}");
+    place.ok(["export", "out", "--force"]);
+    assert_eq!(bytes_below(&place.path("out")), (FILES * MIB) as u64);
+}
+
+#[test]
 fn a_value_that_was_large_and_came_to_nothing_is_told() {
     let place = with_commit();
     // Another process makes a value where the commit's directory is to be, after the look and before the commit: here, by a
