@@ -32,6 +32,7 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("check")?;
     let report = match context.globals.open_repo(Access::Read)? {
         Ok(repo) => {
             let done = Done::default();

@@ -115,6 +115,7 @@ fn sweep_once(opened: &AnyRepo, limits: &SweepLimits) -> bristlecone::Result<Swe
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("gc")?;
     let opened = context.globals.open_repo(Access::Write)??;
     args.check(&opened)?;
     let wait_ms = context.globals.wait_ms()?;

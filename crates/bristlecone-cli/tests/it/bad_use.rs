@@ -201,6 +201,13 @@ fn options_that_mean_nothing_here_are_refused() {
     }
     place.fails(2, &["leave out"], ["import", "--git", "files", "--date", "1"]);
     place.fails(2, &["--worktree", "leave it out"], ["import", "--git", "files", "--worktree"]);
+    for verb in ["check", "gc", "repair", "upgrade"] {
+        place.fails(2, &[verb, "leave -b out"], [verb, "-b", "main"]);
+    }
+    // A url is not taken for the name of a folder.
+    place.fails(2, &["git clone --mirror"], ["import", "--git", "https://example.org/project.git"]);
+    place.fails(2, &["cone copy"], ["export", "--git", "git+file:///srv/project.git"]);
+    assert!(!place.path("git+file:").exists());
     place.fails(2, &["name the tag"], ["tag", "-a", "-m", "message"]);
     assert!(!place.path("out").exists());
     for backend in ["fs", "lmdb", "lsm"] {
