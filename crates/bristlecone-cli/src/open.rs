@@ -76,6 +76,17 @@ impl Globals {
         self.worktree
     }
 
+    /// Refuses to let files follow where whole histories are brought.
+    pub(crate) fn refuse_worktree(&self, what: &str) -> Result<()> {
+        if !self.worktree {
+            return Ok(());
+        }
+        let way = "leave it out";
+        Err(Failure::usage(format!(
+            "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; {way}"
+        )))
+    }
+
     /// Refuses a branch for a command that is about the whole store.
     pub(crate) fn refuse_branch(&self, verb: &str) -> Result<()> {
         match self.branch {

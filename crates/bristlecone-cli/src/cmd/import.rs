@@ -104,9 +104,8 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     if args.git.is_some() && args.commit.is_given() {
         return Err(Failure::usage("--git brings commits as they are: leave out what is for a new one, such as -m"));
     }
-    if args.git.is_some() && context.globals.worktree() {
-        let way = "leave it out; a branch that Git has checked out stays where it is";
-        return Err(Failure::usage(format!("--worktree is for a commit, and --git brings a whole history: {way}")));
+    if args.git.is_some() {
+        context.globals.refuse_worktree("an import of a whole history")?;
     }
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {

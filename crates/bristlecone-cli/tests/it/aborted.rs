@@ -509,6 +509,21 @@ fn an_export_into_a_folder_that_is_stopped_leaves_whole_files() {
 }
 
 #[test]
+fn a_value_that_is_stopped_on_its_way_into_a_file_leaves_nothing() {
+    let place = with_commit();
+    place.file("photos/large", vec![7; 256 * MIB]);
+    place.ok(["import", "photos", "--path", "photos"]);
+    place.file("to/old", "old");
+    let mut getter = Working::begin(&place, ["get", "photos/large", "--out", "to/old"]);
+    getter.appends_to(&|| bytes_below(&place.path("to")));
+    getter.signal(Signal::INT);
+    let (_, run) = getter.end();
+    run.failed(130, &["interrupted", "nothing was written"]);
+    assert_eq!(fs::read(place.path("to/old")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(place.path("to")).unwrap().count(), 1);
+}
+
+#[test]
 fn a_value_that_was_large_and_came_to_nothing_is_told() {
     let place = with_commit();
     // Another process makes a value where the commit's directory is to be, after the look and before the commit: here, by a

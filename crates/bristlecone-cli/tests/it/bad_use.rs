@@ -201,6 +201,9 @@ fn options_that_mean_nothing_here_are_refused() {
     }
     place.fails(2, &["leave out"], ["import", "--git", "files", "--date", "1"]);
     place.fails(2, &["--worktree", "leave it out"], ["import", "--git", "files", "--worktree"]);
+    for words in [&["export", "--git", "out", "--worktree"][..], &["copy", ".", "out", "--worktree"]] {
+        place.fails(2, &["--worktree", "leave it out"], words);
+    }
     for verb in ["check", "gc", "repair", "upgrade"] {
         place.fails(2, &[verb, "leave -b out"], [verb, "-b", "main"]);
     }
