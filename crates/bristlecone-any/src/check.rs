@@ -144,7 +144,11 @@ pub fn check(repo: &AnyRepo, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
 pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     let threads = bounded(threads);
     let mut report = Report { opened: true, ..Report::default() };
-    let mut refs = repo.backend().list_refs("")?;
+    let mut broken = BTreeSet::<Finding>::new();
+    let mut refs = match repo.git() {
+        Some((backend, _)) => backend.sound_refs(&mut |damage| _ = broken.insert(damage.into()))?,
+        None => repo.backend().list_refs("")?,
+    };
     match repo.git() {
         None => {
             let mut findings = BTreeSet::new();
@@ -163,6 +167,7 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
             }
         }
         Some((backend, layout)) => {
+            report.findings = broken;
             let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
             objects_of_git(repo, backend, threads, &mut report, &mut promised, tell)?;
             refs.extend(heads(layout)?);

@@ -26,7 +26,7 @@ mod export;
 mod import;
 
 pub use crate::error::FolderError;
-pub use export::{Exported, export};
+pub use export::{Exported, export, export_while};
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
 
 /// How far an import or export is.

@@ -30,6 +30,9 @@ pub(crate) fn entry_path(argument: &OsStr) -> Result<Path> {
 pub(crate) fn step(argument: &OsStr) -> Result<Vec<u8>> {
     let path = path::parse(argument)?;
     match path.len() {
+        0 => {
+            Err(Failure::usage("the name of a step is empty; name an entry of the directory, or leave the option out"))
+        }
         1 => Ok(path.as_bytes().to_vec()),
         _ => Err(Failure::usage(format!(
             "\"{path}\" is more than one step; give one, without a slash, and the directory as the path"

@@ -6,20 +6,22 @@
 
 use std::{
     io::{IsTerminal, Write, stderr},
-    path::PathBuf,
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bristlecone::disk::DiskBackend;
 use bristlecone_any::AnyRepo;
 
 use crate::failure::Failure;
 
 mod made;
 mod signals;
+mod written;
 
 pub(crate) use made::Made;
+pub(crate) use written::Left;
+
+use written::Written;
 
 /// What the command has open and made. The thread that ends it takes it.
 static STATE: Mutex<State> = Mutex::new(State { stores: Vec::new(), made: None });
@@ -29,7 +31,7 @@ static ENDING: Mutex<()> = Mutex::new(());
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { held: 0, asked: None });
 
 struct State {
-    stores: Vec<(Arc<DiskBackend>, PathBuf)>,
+    stores: Vec<Written>,
     made: Option<Made>,
 }
 
@@ -52,9 +54,10 @@ impl Drop for Held {
 /// Notes that the command writes to a store: if it fails or is interrupted, what it leaves there is counted and told.
 /// A Git repository counts for itself.
 pub(crate) fn writes_to(repo: &AnyRepo) {
-    let (Some(disk), Some(dir)) = (repo.disk(), repo.dir()) else { return };
-    lock(&STATE).stores.push((disk.clone(), dir.to_owned()));
-    signals::watch();
+    if let Some(written) = Written::new(repo) {
+        lock(&STATE).stores.push(written);
+        signals::watch();
+    }
 }
 
 /// Notes that the command makes a store, which is to go again if the command fails or is interrupted.
@@ -98,7 +101,7 @@ pub(crate) fn well() {
 /// Ends a command that failed: closes its stores, takes back what it made, and adds to the failure what stays.
 pub(crate) fn badly(failure: Failure) -> Failure {
     std::mem::forget(lock(&ENDING));
-    clean(take(), failure)
+    clean(take(), failure, false)
 }
 
 /// Ends a command that was interrupted. Other threads are still at work.
@@ -111,7 +114,7 @@ fn interrupted(signal: i32) {
         }
     }
     let _ending = lock(&ENDING);
-    let failure = clean(take(), Failure::ended_by(signal));
+    let failure = clean(take(), Failure::ended_by(signal), true);
     if stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[K");
     }
@@ -119,16 +122,19 @@ fn interrupted(signal: i32) {
     process::exit(failure.exit_code().into());
 }
 
-fn clean(state: State, failure: Failure) -> Failure {
-    let mut left = Vec::new();
-    for (backend, dir) in state.stores {
-        // What cannot be closed now is cleaned up by the next one who opens the store.
-        let _ = backend.abandon();
-        left.push((dir, backend.unreached_bytes()));
+/// `at_work`: the command goes on meanwhile, with what it has open.
+fn clean(state: State, failure: Failure, at_work: bool) -> Failure {
+    let State { mut stores, made } = state;
+    let mut left: Vec<Left> = stores.iter().map(Written::end).collect();
+    if !at_work {
+        // Nobody else has them by now, so they are closed here.
+        stores.clear();
     }
-    match state.made {
-        Some(made) if made.remove() => left.retain(|(dir, _)| !made.is(dir)),
-        _ => {}
+    if let Some(made) = made {
+        let open = stores.iter().find(|store| made.is(store.dir())).map(Written::repo);
+        if made.remove(open) {
+            left.retain(|left| !made.is(&left.dir));
+        }
     }
     failure.leaving(&left)
 }

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
@@ -13,7 +12,7 @@ use bristlecone_any::{
 };
 use bristlecone_git::history::TransferError;
 
-use crate::text;
+use crate::{ending::Left, text};
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -80,12 +79,17 @@ impl Failure {
 
     /// An end by a signal, at any point.
     pub(crate) fn ended_by(signal: i32) -> Self {
+        Self::stopped_by(signal, "what was committed before stays, and nothing else has changed")
+    }
+
+    /// An end by a signal, with what holds then.
+    pub(crate) fn stopped_by(signal: i32, holds: &str) -> Self {
         let (code, what) = match signal {
             libc::SIGHUP => (Code::HungUp, "the terminal has ended"),
             libc::SIGTERM => (Code::Terminated, "asked to end"),
             _ => (Code::Interrupted, "interrupted"),
         };
-        Self::new(code, format!("{what}; what was committed before stays, and nothing else has changed"))
+        Self::new(code, format!("{what}; {holds}"))
     }
 
     /// A failure of the system on a file or folder.
@@ -115,12 +119,12 @@ impl Failure {
     }
 
     /// The same, with a sentence at its end for each store where the command leaves bytes that nothing leads to.
-    pub(crate) fn leaving(mut self, left: &[(PathBuf, u64)]) -> Self {
-        for (dir, bytes) in left.iter().filter(|(_, bytes)| *bytes > 0) {
-            let (dir, bytes) = (text::show(dir), text::bytes(*bytes));
+    pub(crate) fn leaving(mut self, left: &[Left]) -> Self {
+        for left in left.iter().filter(|left| left.bytes > 0) {
+            let (dir, bytes) = (text::show(&left.dir), text::bytes(left.bytes));
+            let counted = if left.is_counted { ", `cone info` counts them," } else { "" };
             self.left.push(format!(
-                "this leaves {bytes} in {dir} that nothing leads to; the store is whole, `cone info` counts them, and \
-                 `cone gc` returns them"
+                "this leaves {bytes} in {dir} that nothing leads to; the store is whole{counted} and `cone gc` returns them"
             ));
         }
         self

@@ -71,6 +71,32 @@ impl Globals {
         }
     }
 
+    /// Whether files and index are to follow a change of the branch that Git has checked out.
+    pub(crate) const fn worktree(&self) -> bool {
+        self.worktree
+    }
+
+    /// Refuses to let files follow where whole histories are brought.
+    pub(crate) fn refuse_worktree(&self, what: &str) -> Result<()> {
+        if !self.worktree {
+            return Ok(());
+        }
+        let way = "leave it out";
+        Err(Failure::usage(format!(
+            "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; {way}"
+        )))
+    }
+
+    /// Refuses a branch for a command that is about the whole store.
+    pub(crate) fn refuse_branch(&self, verb: &str) -> Result<()> {
+        match self.branch {
+            Some(_) => {
+                Err(Failure::usage(format!("`cone {verb}` is about the whole store, not a branch; leave -b out")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the folder that was named for the store.
     pub(crate) fn repo(&self) -> Option<&FilePath> {
         self.repo.as_deref()
@@ -164,6 +190,16 @@ fn is_lmdb_file(file: &FilePath) -> std::io::Result<bool> {
     let mut start = [0; 20];
     std::fs::File::open(file)?.read_exact(&mut start)?;
     Ok(start[16..] == 0xbeef_c0de_u32.to_le_bytes())
+}
+
+/// Refuses a url where a folder of this machine is meant: it would be taken for the name of one. `way` says what to do.
+pub(crate) fn refuse_url(dir: &FilePath, way: &str) -> Result<()> {
+    match dir.to_str() {
+        Some(text) if text.contains("://") && !dir.exists() => {
+            Err(Failure::usage(format!("{} is a url, and a folder is taken here; {way}", show(dir))))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a folder that is to hold something new, and lies in a store's own folder.

@@ -3,7 +3,11 @@
 
 use std::{
     io::{IsTerminal, Write, stderr},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -90,6 +94,28 @@ pub(crate) fn with_progress<T>(does: impl FnOnce(&mut dyn FnMut(Status)) -> T) -
         };
         done.set(status.items, status.bytes);
         line.tick(&done);
+    })
+}
+
+/// Does something that does not say itself how far it is, and draws meanwhile the line that `line` makes of the seconds since the
+/// beginning.
+pub(crate) fn meanwhile<T>(line: impl Fn(f64) -> String + Sync, does: impl FnOnce() -> T) -> T {
+    if !stderr().is_terminal() {
+        return does();
+    }
+    let line = &line;
+    thread::scope(|scope| {
+        let (ends, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut progress = Progress::new("", None);
+            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                progress.tick_with(line);
+            }
+        });
+        let done = does();
+        // The line goes before anything else is said.
+        drop(ends);
+        done
     })
 }
 

@@ -142,6 +142,20 @@ impl GitBackend {
         self.repository.refs.get("HEAD")
     }
 
+    /// Lists all refs but those that make no sense, which `damage` hears of.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn sound_refs(&self, damage: &mut dyn FnMut(Damage)) -> Result<BTreeMap<String, RefTarget>> {
+        self.repository.list_sound("", &mut |error| match error {
+            Error::Corrupt { file, offset, oid, reason } => {
+                damage(Damage { file, offset, oid, reason });
+                Ok(())
+            }
+            error => Err(error),
+        })
+    }
+
     /// Returns what a user should know of what was found when the repository was opened, a sentence each.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.repository.notes.iter().map(String::as_str)

@@ -134,6 +134,13 @@ impl FsBackend {
         &self.0.header
     }
 
+    /// Returns how many bytes this process has written, as [`BackendStats::bytes_written`] says without its other figures, which take
+    /// a walk over all files.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.0.files.bytes_written.load(Relaxed)
+    }
+
     /// Makes durable what this process appended and ends its thread. Dropping the backend does the same, as far as it can.
     ///
     /// # Errors

@@ -128,6 +128,9 @@ pub enum FolderError {
         /// Where, as it is shown.
         place: String,
     },
+    /// What watches the export ended it.
+    #[error("the export was stopped before its end: the files that it wrote are whole, and others are missing")]
+    Stopped,
     /// A value that is shorter than its entry says.
     #[error("the value of {place} ends early")]
     EndsEarly {

@@ -48,12 +48,28 @@ pub fn export(
     replace: bool,
     tell: &mut dyn FnMut(Status),
 ) -> Result<Exported> {
+    export_while(repo, tree, dir, replace, &|| true, tell)
+}
+
+/// As [`export`], for as long as `goes_on` says so, which is asked often and by several threads. Whatever stops an export, no part of a
+/// value has the name of its file.
+///
+/// # Errors
+/// As [`export`]; [`FolderError::Stopped`].
+pub fn export_while(
+    repo: &AnyRepo,
+    tree: &Tree,
+    dir: &FilePath,
+    replace: bool,
+    goes_on: &(dyn Fn() -> bool + Sync),
+    tell: &mut dyn FnMut(Status),
+) -> Result<Exported> {
     let plan = Exported::plan(tree)?;
     prepare(dir, replace)?;
     let store = repo.dir().and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;
     let files = plan.files + plan.executables + plan.links;
-    let work = Work { replace, files, done: Done::default(), stop: AtomicBool::new(false) };
+    let work = Work { replace, files, done: Done::default(), stop: AtomicBool::new(false), goes_on };
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let (sender, lots) = mpsc::sync_channel(workers * 2);
     let (lots, work) = (&Mutex::new(lots), &work);
@@ -106,15 +122,17 @@ struct Waiting {
     name: Vec<u8>,
 }
 
-struct Work {
+struct Work<'w> {
     replace: bool,
     // How many files there are.
     files: u64,
     done: Done,
+    // Whether one of the threads has failed.
     stop: AtomicBool,
+    goes_on: &'w (dyn Fn() -> bool + Sync),
 }
 
-impl Work {
+impl Work<'_> {
     fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -133,6 +151,7 @@ impl Work {
             if self.stop.load(Relaxed) {
                 return Ok(());
             }
+            write::check(self.goes_on)?;
             tell(self.done.status(Step::Export, self.files));
             let folder = parent.make_folder(&name)?;
             drop(parent);
@@ -198,9 +217,10 @@ impl Work {
             if self.stop.load(Relaxed) {
                 return Ok(());
             }
+            write::check(self.goes_on)?;
             let entry = entry?;
             if is_file(&entry) {
-                self.done.add(lot.folder.write(&entry, self.replace)?);
+                self.done.add(lot.folder.write(&entry, self.replace, self.goes_on)?);
             }
         }
         Ok(())

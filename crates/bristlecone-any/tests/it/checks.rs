@@ -60,6 +60,29 @@ fn memory_is_checked_too() {
 
 #[needs(git)]
 #[test]
+fn every_ref_of_git_that_makes_no_sense_is_told_and_the_rest_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path().join("r"), &[]);
+    git.write("a", "apple");
+    git.commit_all("first");
+    for name in ["one", "two"] {
+        fs::write(dir.path().join("r/.git/refs/heads").join(name), "no id\n").unwrap();
+    }
+    let repo = AnyRepo::open_read_only(Place::Git(dir.path().join("r"))).unwrap();
+    let report = check::check(&repo, &mut |_, _| {}).unwrap();
+    let files: Vec<_> = report.findings.iter().map(|finding| finding.place.clone().unwrap().0).collect();
+    let expected = ["refs/heads/one", "refs/heads/two"];
+    assert!(files.len() == 2 && files.iter().zip(expected).all(|(file, end)| file.ends_with(end)), "{files:?}");
+    assert_eq!((report.refs, report.objects), (1, 3));
+    assert!(report.affected.is_empty(), "{:?}", report.affected);
+    // Those of one file, too.
+    fs::write(dir.path().join("r/.git/packed-refs"), "no line of refs\n").unwrap();
+    let report = check::check(&repo, &mut |_, _| {}).unwrap();
+    assert!(report.findings.len() == 3 && report.objects == 3, "{report:?}");
+}
+
+#[needs(git)]
+#[test]
 fn an_object_that_git_lost_is_told_with_its_refs() {
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path().join("r"), &[]);

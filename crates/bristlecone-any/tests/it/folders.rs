@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use bristlecone::{Info, core::git::Algorithm};
@@ -13,6 +14,8 @@ use bristlecone_any::{
     folder::{self, FolderError, ImportOptions, Step},
 };
 use tempfile::TempDir;
+
+use super::commit;
 
 /// What an import keeps of a file: its bytes and whether it is an executable, or where a link leads.
 #[derive(Debug, PartialEq, Eq)]
@@ -175,4 +178,30 @@ fn an_export_goes_where_it_may() {
     let error = export(&tree, &out, false).unwrap_err();
     assert!(matches!(error, Error::Folder(FolderError::FileName { .. })), "{error:?}");
     assert!(!out.exists());
+}
+
+#[test]
+fn an_export_that_is_stopped_leaves_no_part_of_a_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = AnyRepo::create(dir.path(), AnyFormat::default()).unwrap();
+    let large = "large ".repeat(5 << 20);
+    commit(&repo, "main", &[("large", &large)]);
+    let tree = repo.branch("main").unwrap().tree().unwrap();
+    // Before the file, before its first part, and then no more.
+    let stopped = |to: &Path, replace| {
+        let asked = AtomicUsize::new(0);
+        let goes_on = || asked.fetch_add(1, Relaxed) < 2;
+        let error = folder::export_while(&repo, &tree, to, replace, &goes_on, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Folder(FolderError::Stopped)), "{error:?}");
+    };
+    let to = tempfile::tempdir().unwrap();
+    stopped(to.path(), false);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    fs::write(to.path().join("large"), "old").unwrap();
+    stopped(to.path(), true);
+    assert_eq!(fs::read(to.path().join("large")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+    folder::export(&repo, &tree, to.path(), true, &mut |_| {}).unwrap();
+    assert_eq!(fs::read(to.path().join("large")).unwrap(), large.as_bytes());
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
 }

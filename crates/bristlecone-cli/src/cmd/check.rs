@@ -1,6 +1,6 @@
 //! `cone check`: is everything as it was written?
 
-use std::num::NonZero;
+use std::{num::NonZero, sync::atomic::Ordering::Relaxed};
 
 use bristlecone_any::check::{self, Finding, Report};
 use clap::Args;
@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Result},
     open::Access,
     output::{Fields, Output, fields},
-    progress::{Done, Progress},
+    progress::{Done, meanwhile},
     text,
 };
 
@@ -32,17 +32,17 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("check")?;
     let report = match context.globals.open_repo(Access::Read)? {
         Ok(repo) => {
-            let (done, mut progress) = (Done::default(), Progress::new("checked", None));
-            let mut tell = |objects, bytes| {
-                done.set(objects, bytes);
-                progress.tick(&done);
+            let done = Done::default();
+            let mut tell = |objects, bytes| done.set(objects, bytes);
+            let threads = args.threads.and_then(|threads| NonZero::new(usize::from(threads)));
+            let check = || match threads {
+                Some(threads) => check::check_with(&repo, threads, &mut tell),
+                None => check::check(&repo, &mut tell),
             };
-            match args.threads.and_then(|threads| NonZero::new(usize::from(threads))) {
-                Some(threads) => check::check_with(&repo, threads, &mut tell)?,
-                None => check::check(&repo, &mut tell)?,
-            }
+            meanwhile(|seconds| line(&done, seconds), check)?
         }
         Err(error) => Report::unopened(&error).ok_or(error)?,
     };
@@ -50,6 +50,16 @@ pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
     write_human(out, &report)?;
     out.document(describe(&report))?;
     if report.findings.is_empty() { Ok(()) } else { Err(Failure::answered()) }
+}
+
+/// What the progress line says. The files of a store of the disk engine come before its objects.
+fn line(done: &Done, seconds: f64) -> String {
+    let (objects, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
+    if objects == 0 {
+        return format!("checking files, {}", text::span(seconds as u64));
+    }
+    let rate = text::bytes((bytes as f64 / seconds) as u64);
+    format!("checked {}, {} ({rate}/s)", text::count(objects, "object", "objects"), text::bytes(bytes))
 }
 
 fn write_human(out: &mut Output, report: &Report) -> Result<()> {

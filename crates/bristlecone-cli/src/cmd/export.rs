@@ -6,7 +6,11 @@ use std::{
     time::Instant,
 };
 
-use bristlecone_any::{folder, path};
+use bristlecone_any::{
+    Error,
+    folder::{self, FolderError},
+    path,
+};
 use clap::Args;
 
 use super::{
@@ -14,6 +18,7 @@ use super::{
     export_git::{self, Wanted},
 };
 use crate::{
+    ending,
     failure::{Failure, Result},
     open::{Access, refuse_within_store},
     output::{fields, put_name, say},
@@ -71,6 +76,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
     }
     let dir = match (&args.git, &args.dir) {
         (Some(to), _) => {
+            context.globals.refuse_worktree("an export of a whole history")?;
             let (bare, force, mut refs) = (args.bare, args.force, args.refs);
             refs.extend(context.globals.branch()?.map(|name| format!("refs/heads/{name}")));
             return export_git::run(Wanted { to, refs, bare, force, hash: args.hash }, context);
@@ -90,7 +96,17 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
     let commit = tree.origin();
     path::check_dir(&tree, &path)?;
     let Some(tree) = tree.get_tree(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
-    let plan = with_progress(|tell| folder::export(&opened.repo, &tree, dir, args.force, tell))?;
+    let held = ending::hold();
+    let goes_on = || ending::asked().is_none();
+    let exported = with_progress(|tell| folder::export_while(&opened.repo, &tree, dir, args.force, &goes_on, tell));
+    drop(held);
+    let plan = match (exported, ending::asked()) {
+        (Err(Error::Folder(FolderError::Stopped)), Some(signal)) => {
+            let holds = "the files that were written are whole, and others are missing; export again with --force";
+            return Err(Failure::stopped_by(signal, holds));
+        }
+        (exported, _) => exported?,
+    };
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
         say!("left out: {left_out} (id of another store)");

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::{Access, refuse_within_store},
+    open::{Access, refuse_url, refuse_within_store},
     output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
@@ -29,6 +29,7 @@ pub(super) struct Wanted<'a> {
 
 pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let began = Instant::now();
+    refuse_url(wanted.to, "name a folder, or copy to a url such as git+file:///srv/data.git with `cone copy`")?;
     let opened = context.globals.open(Access::Read)?;
     let store = store_of(opened.repo.format())?;
     let hash = wanted.hash.as_deref().and_then(Algorithm::from_name);

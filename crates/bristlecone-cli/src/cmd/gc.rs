@@ -16,7 +16,7 @@ use crate::{
     failure::{Failure, Result},
     open::Access,
     output::fields,
-    progress::Progress,
+    progress::{Progress, meanwhile},
     text,
 };
 
@@ -115,6 +115,7 @@ fn sweep_once(opened: &AnyRepo, limits: &SweepLimits) -> bristlecone::Result<Swe
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("gc")?;
     let opened = context.globals.open_repo(Access::Write)??;
     args.check(&opened)?;
     let wait_ms = context.globals.wait_ms()?;
@@ -124,7 +125,8 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     let (mut swept, repacked) = (Swept::default(), opened.git().is_some());
     let upgraded = upgrade::upgrade(&opened)?;
     if let Some((git, _)) = opened.git() {
-        git.repack_all()?;
+        let line = |seconds: f64| format!("putting the packs together, {}", text::span(seconds as u64));
+        meanwhile(line, || git.repack_all())?;
     } else if opened.backend().capabilities().sweep {
         swept = sweep(&opened, &args.limits(), wait_ms)?;
     } else {

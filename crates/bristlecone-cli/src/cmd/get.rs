@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
-    argument, entry,
+    argument, ending, entry,
     failure::{Failure, Result},
     newfile::NewFile,
     open::{Access, refuse_within_store},
@@ -81,7 +81,7 @@ fn write_file(entry: &DirEntry<'_>, name: &Path) -> Result<()> {
     let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     refuse_within_store(folder)?;
     let failed = |error| Failure::file("write", text::show(name), &error);
-    let mut whole = None;
+    let (mut held, mut whole) = (None, None);
     let mut file = if std::fs::metadata(name).is_ok_and(|found| !found.is_file()) {
         File::create(name).map_err(failed)?
     } else {
@@ -90,11 +90,16 @@ fn write_file(entry: &DirEntry<'_>, name: &Path) -> Result<()> {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
+        // A signal is heard between two parts, and takes away what was begun.
+        held = Some(ending::hold());
         let (new, file) = NewFile::create(name, true)?;
         whole = Some(new);
         file
     };
-    parts(entry, &mut |part| file.write_all(part).map_err(failed))?;
+    parts(entry, &mut |part| match (&held, ending::asked()) {
+        (Some(_), Some(signal)) => Err(Failure::stopped_by(signal, "nothing was written")),
+        _ => file.write_all(part).map_err(failed),
+    })?;
     whole.map_or(Ok(()), |new| new.finish(&file))
 }
 

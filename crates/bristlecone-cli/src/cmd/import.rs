@@ -104,6 +104,9 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     if args.git.is_some() && args.commit.is_given() {
         return Err(Failure::usage("--git brings commits as they are: leave out what is for a new one, such as -m"));
     }
+    if args.git.is_some() {
+        context.globals.refuse_worktree("an import of a whole history")?;
+    }
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
             let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);

@@ -11,7 +11,7 @@ use bristlecone_git::history::{self, Counts, ImportOptions, ImportReport, MovedR
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Opened},
+    open::{Access, Opened, refuse_url},
     output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
@@ -33,6 +33,7 @@ pub(super) struct Wanted<'a> {
 
 pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let began = Instant::now();
+    refuse_url(wanted.from, "bring it with `git clone --mirror URL DIR`, and import DIR")?;
     let opened = context.globals.open(Access::Write)?;
     let store = store_of(opened.repo.format())?;
     let from = Repository::open(wanted.from)?;

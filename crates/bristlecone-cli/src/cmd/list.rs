@@ -81,7 +81,8 @@ fn listing(args: &ListArgs) -> Result<Listing> {
         let step = argument::step(step)?;
         listing = if args.reverse { listing.to(&step) } else { listing.after(&step) };
     }
-    if let Some(prefix) = &args.prefix {
+    // Every step begins with nothing.
+    if let Some(prefix) = args.prefix.as_ref().filter(|prefix| !prefix.is_empty()) {
         listing = listing.prefix(&argument::step(prefix)?);
     }
     if let Some(count) = args.limit {

@@ -23,6 +23,7 @@ pub(super) struct RepairArgs {
 }
 
 pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("repair")?;
     let found = context.globals.find()??;
     let repaired = context.globals.options(Access::Write)?.repair(found, args.accept_end)?;
     let out = &mut context.out;

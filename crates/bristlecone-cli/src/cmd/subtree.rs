@@ -10,6 +10,7 @@ use crate::{
     argument,
     failure::{Failure, Result},
     open::{Access, Opened, short},
+    progress::meanwhile,
     text,
 };
 use bristlecone_any::{AnyFormat, Branch, check_new_branch};
@@ -53,6 +54,11 @@ struct Prefix {
     /// The directory: steps separated by slashes
     #[arg(short = 'P', long, value_name = "PATH")]
     prefix: OsString,
+}
+
+/// Does something that goes through the history of a directory, and shows for how long it has been at it.
+fn through_history<T>(does: impl FnOnce() -> T) -> T {
+    meanwhile(|seconds| format!("going through the history, {}", text::span(seconds as u64)), does)
 }
 
 pub(super) fn run(args: SubtreeCommand, context: &mut Context) -> Result<()> {

@@ -22,6 +22,7 @@ pub(super) const DONE: &str =
     "the store is of version 2 of the disk engine now; earlier programs cannot open it any more";
 
 pub(super) fn run(_: UpgradeArgs, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("upgrade")?;
     let opened = context.globals.open_repo(Access::Write)??;
     let upgraded = upgrade(&opened)?;
     opened.close()?;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::storage::{OpenMode, RealStorage, Storage};
+use bristlecone::storage::{OpenMode, RealStorage, Storage, StorageFile};
 use bristlecone_any::{AnyRepo, Found, Place};
 
 use crate::{
@@ -21,6 +21,12 @@ use crate::{
 const SETTLED: Duration = Duration::from_millis(5);
 /// How often it is removed again if they made it again.
 const REMOVALS_MAX: usize = 20;
+/// After so long, threads of this process have ended their appends: what holds the store's lock then is another process.
+const APPENDED: Duration = Duration::from_secs(1);
+/// How often it is looked whether they have.
+const PAUSE: Duration = Duration::from_micros(500);
+/// What a store of the backend lsm has while it is made, too: whoever makes or opens it holds its lock until the end.
+const LSM_DIR: &str = "lsm";
 /// How often a process looks whether another one has made its store.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -88,27 +94,38 @@ impl Made {
     }
 
     /// Removes the store and the folders made for it, unless another process has written to it; returns whether it is gone.
-    pub(super) fn remove(&self) -> bool {
+    ///
+    /// `open`: the store as other threads of this process have it open, if they do.
+    pub(super) fn remove(&self, open: Option<&AnyRepo>) -> bool {
         // What made it may have taken it away, and not the folders above.
-        let gone = !self.dir.exists() || self.remove_store();
+        let gone = !self.dir.exists() || self.remove_store(open);
         if gone {
             self.above.iter().take_while(|above| fs::remove_dir(above).is_ok()).count();
         }
         gone
     }
 
-    fn remove_store(&self) -> bool {
+    fn remove_store(&self, open: Option<&AnyRepo>) -> bool {
         // Kept until it is gone, from those who would make one there meanwhile.
         let folder = if self.making.is_none() { File::open(&self.dir).ok() } else { None };
         if folder.as_ref().is_some_and(|folder| !lock_until(folder, Instant::now())) {
             return false;
         }
+        let alone = self.is_alone(open);
         // A process that waits to write to it meanwhile finds it gone.
-        let lock = if self.git { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
-        if lock.as_ref().is_some_and(|lock| !lock.try_lock().unwrap_or(false)) {
+        let lock =
+            if self.git || alone { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
+        if lock.as_ref().is_some_and(|lock| !lock_soon(&**lock)) {
             return false;
         }
-        if if self.git { self.git_was_used() } else { self.disk_was_used() } {
+        let used = match open {
+            _ if self.git => self.git_was_used(),
+            // Nobody else can have it open, not even to look.
+            Some(repo) if alone => has_refs(repo),
+            None if alone => false,
+            _ => self.was_used(),
+        };
+        if used {
             return false;
         }
         for _ in 0..REMOVALS_MAX {
@@ -122,6 +139,14 @@ impl Made {
             }
         }
         true
+    }
+
+    /// Whether this process keeps others from the store for as long as it has it open, or makes it.
+    fn is_alone(&self, open: Option<&AnyRepo>) -> bool {
+        match open {
+            Some(repo) => !repo.backend().capabilities().processes,
+            None => self.making.is_some() && self.dir.join(LSM_DIR).exists(),
+        }
     }
 
     /// Whether there is anything to remove.
@@ -157,12 +182,26 @@ impl Made {
     }
 
     /// Whether any process has committed to the store.
-    fn disk_was_used(&self) -> bool {
-        let Ok(repo) = AnyRepo::open_read_only(Place::Folder(self.dir.clone())) else {
-            // It is not whole yet.
-            return false;
-        };
-        repo.backend().list_refs("").map_or(true, |refs| refs.keys().any(|name| name != "HEAD"))
+    fn was_used(&self) -> bool {
+        // Otherwise it is not whole yet.
+        AnyRepo::open_read_only(Place::Folder(self.dir.clone())).is_ok_and(|repo| has_refs(&repo))
+    }
+}
+
+/// Whether a store has refs but HEAD.
+fn has_refs(repo: &AnyRepo) -> bool {
+    repo.backend().list_refs("").map_or(true, |refs| refs.keys().any(|name| name != "HEAD"))
+}
+
+/// Takes the lock of a store, which threads of this process may hold for as long as an append takes.
+fn lock_soon(lock: &dyn StorageFile) -> bool {
+    let end = Instant::now() + APPENDED;
+    loop {
+        match lock.try_lock() {
+            Ok(true) => return true,
+            Ok(false) if Instant::now() < end => thread::sleep(PAUSE),
+            _ => return false,
+        }
     }
 }
 

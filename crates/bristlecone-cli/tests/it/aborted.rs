@@ -3,7 +3,10 @@
 
 use std::{
     fs,
-    os::unix::{fs::FileExt, process::CommandExt},
+    os::unix::{
+        fs::{FileExt, MetadataExt},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -31,6 +34,14 @@ fn folder(dir: &Path, files: usize) {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join(number.to_string()), rng.bytes(MIB)).unwrap();
     }
+}
+
+/// A store of a backend that does not count what nothing leads to, with a commit.
+fn with_commit_in(backend: &str) -> Place {
+    let place = Place::empty();
+    place.ok(["init", "--backend", backend]);
+    place.ok(["set", "before", "kept"]);
+    place
 }
 
 /// A store with a commit, and what it says it could give back.
@@ -162,6 +173,49 @@ fn an_import_that_is_stopped_by_a_signal_says_so_and_what_it_leaves() {
         goes_on(&place);
     }
     assert!(sum <= store_bytes(&place));
+}
+
+#[test]
+fn an_import_into_any_backend_that_is_stopped_says_what_it_leaves() {
+    for backend in ["fs", "lmdb", "lsm"] {
+        let place = with_commit_in(backend);
+        folder(&place.path("photos"), FILES);
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+            let mut importer = Working::begin(&place, ["import", "photos", "--path", "photos"]);
+            // What is written first may be of an append that is not done.
+            importer.appends_to(&|| room_below(&place.path(".bristlecone")) / 8);
+            importer.signal(signal);
+            let (_, run) = importer.end();
+            run.failed(code, &["what was committed before stays", "this leaves", ".bristlecone", "the store is whole"]);
+            assert!(run.err.trim_end().ends_with("`cone gc` returns them"), "{backend}: {}", run.err);
+            assert!(!run.err.contains("cone info"), "{backend}: {}", run.err);
+            assert_eq!(place.ok(["get", "before"]), "kept", "{backend}");
+        }
+        place.ok(["gc"]);
+        place.ok(["check"]);
+        // Where nothing was appended, nothing is said.
+        let run = place.fails(1, &["nowhere"], ["set", "a", "1", "-b", "nowhere"]);
+        assert!(!run.err.contains("this leaves"), "{backend}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_copy_that_is_stopped_takes_away_the_store_it_made() {
+    let from = with_commit();
+    folder(&from.path("photos"), FILES);
+    from.ok(["import", "photos", "--path", "photos"]);
+    for backend in ["disk", "fs", "lmdb", "lsm"] {
+        let place = Place::empty();
+        let store = from.path("").display().to_string();
+        let mut copier = Working::begin(&place, ["copy", &store, "new/copy", "--backend", backend]);
+        copier.appends_to(&|| room_below(&place.path("new")));
+        copier.signal(Signal::INT);
+        let (_, run) = copier.end();
+        run.failed(130, &["interrupted"]);
+        assert!(!run.err.contains("this leaves"), "{backend}: {}", run.err);
+        let left: Vec<_> = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{backend}: {left:?}");
+    }
 }
 
 #[needs(linux)]
@@ -434,6 +488,44 @@ fn an_export_that_is_stopped_takes_away_the_repository_it_made() {
 }
 
 #[test]
+fn an_export_into_a_folder_that_is_stopped_leaves_whole_files() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    place.ok(["import", "photos"]);
+    let mut exporter = Working::begin(&place, ["export", "out"]);
+    exporter.appends_to(&|| bytes_below(&place.path("out")));
+    exporter.signal(Signal::INT);
+    let (_, run) = exporter.end();
+    run.failed(130, &["interrupted", "are whole", "--force"]);
+    let mut files = 0;
+    for number in 0..FILES {
+        let name = format!("{:02}/{number}", number % 10);
+        if let Ok(found) = fs::metadata(place.path("out").join(name)) {
+            assert_eq!(found.len(), MIB as u64);
+            files += 1;
+        }
+    }
+    assert!(files > 0 && files < FILES, "{files}");
+    place.ok(["export", "out", "--force"]);
+    assert_eq!(bytes_below(&place.path("out")), (FILES * MIB) as u64);
+}
+
+#[test]
+fn a_value_that_is_stopped_on_its_way_into_a_file_leaves_nothing() {
+    let place = with_commit();
+    place.file("photos/large", vec![7; 256 * MIB]);
+    place.ok(["import", "photos", "--path", "photos"]);
+    place.file("to/old", "old");
+    let mut getter = Working::begin(&place, ["get", "photos/large", "--out", "to/old"]);
+    getter.appends_to(&|| bytes_below(&place.path("to")));
+    getter.signal(Signal::INT);
+    let (_, run) = getter.end();
+    run.failed(130, &["interrupted", "nothing was written"]);
+    assert_eq!(fs::read(place.path("to/old")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(place.path("to")).unwrap().count(), 1);
+}
+
+#[test]
 fn a_value_that_was_large_and_came_to_nothing_is_told() {
     let place = with_commit();
     // Another process makes a value where the commit's directory is to be, after the look and before the commit: here, by a
@@ -453,6 +545,16 @@ fn a_value_that_was_large_and_came_to_nothing_is_told() {
     assert!(run.err.contains("this leaves") && run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
     assert!(reclaimable(&place) > 0);
     goes_on(&place);
+}
+
+/// What the files in a folder and below take on the disk, without the holes of those that are made long at once.
+fn room_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let room = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => room_below(&entry.path()),
+        found => found.map_or(0, |found| found.blocks() * 512),
+    };
+    entries.map(room).sum()
 }
 
 /// Bytes of the files in a folder and below.

@@ -88,6 +88,14 @@ fn paths_that_are_none() {
     place.fails(2, &["slash"], ["set", "a%2Fb", "1"]);
     place.fails(2, &["4096"], ["set", &"a".repeat(5000), "1"]);
     place.fails(2, &["more than one step"], ["list", "--prefix", "a/b"]);
+    place.fails(2, &["step is empty"], ["list", "--after", ""]);
+}
+
+#[test]
+fn every_step_begins_with_nothing() {
+    let place = Place::with_store();
+    place.ok(["set", "a=1", "b=2"]);
+    assert_eq!(place.ok(["list", "--prefix", ""]), "a\nb\n");
 }
 
 #[test]
@@ -192,6 +200,17 @@ fn options_that_mean_nothing_here_are_refused() {
         place.fails(2, &["give --git PATH"], words);
     }
     place.fails(2, &["leave out"], ["import", "--git", "files", "--date", "1"]);
+    place.fails(2, &["--worktree", "leave it out"], ["import", "--git", "files", "--worktree"]);
+    for words in [&["export", "--git", "out", "--worktree"][..], &["copy", ".", "out", "--worktree"]] {
+        place.fails(2, &["--worktree", "leave it out"], words);
+    }
+    for verb in ["check", "gc", "repair", "upgrade"] {
+        place.fails(2, &[verb, "leave -b out"], [verb, "-b", "main"]);
+    }
+    // A url is not taken for the name of a folder.
+    place.fails(2, &["git clone --mirror"], ["import", "--git", "https://example.org/project.git"]);
+    place.fails(2, &["cone copy"], ["export", "--git", "git+file:///srv/project.git"]);
+    assert!(!place.path("git+file:").exists());
     place.fails(2, &["name the tag"], ["tag", "-a", "-m", "message"]);
     assert!(!place.path("out").exists());
     for backend in ["fs", "lmdb", "lsm"] {

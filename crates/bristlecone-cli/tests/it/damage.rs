@@ -126,6 +126,21 @@ fn a_missing_segment_is_an_answer_or_an_error_but_no_panic() {
 }
 
 #[test]
+fn a_folder_of_segments_that_is_missing_is_named_as_the_loss_that_it_is() {
+    let place = store();
+    fs::rename(place.path(".bristlecone/segments"), place.path("aside")).unwrap();
+    for verb in [&["list"][..], &["set", "a", "1"], &["info"], &["repair"]] {
+        place.fails(3, &[".bristlecone/segments", "folder of the segments is missing", "from a backup"], verb);
+    }
+    let run = place.run(["check"]);
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(run.code == 1 && text.contains("damage: ") && text.contains("folder of the segments is missing"), "{text}");
+    assert!(!place.path(".bristlecone/segments").exists(), "nothing is made in its place");
+    fs::rename(place.path("aside"), place.path(".bristlecone/segments")).unwrap();
+    assert_eq!(place.ok(["get", "good"]), "sound");
+}
+
+#[test]
 fn a_lost_header_is_restored_by_a_repair_and_never_made_anew() {
     let place = store();
     fs::remove_file(place.path(".bristlecone/store")).unwrap();

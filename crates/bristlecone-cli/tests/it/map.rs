@@ -55,7 +55,8 @@ fn entries_are_set_read_listed_and_removed() {
         place.ok(map("set b other"));
         assert!(place.ok(map("set b other")).contains("nothing changed"));
         assert_eq!(place.ok(map("get b")), "other\n");
-        place.ok(map("del ab b"));
+        // Twice is once.
+        assert_eq!(place.json(map("del ab b ab"))["keys"], json!([{"key": "ab"}, {"key": "b"}]));
         assert_eq!(place.ok(map("list")), "");
         assert_eq!(place.json(map("stat"))["entries"], 0);
         place.ok(map("set a again"));
@@ -281,6 +282,10 @@ fn maps_are_compared() {
     // The directory came between the two.
     assert_eq!(native.ok(["map", "diff", "main~2", "main", "--path", "m"]), "+ a\tfoo\n+ b\tbar\n");
     native.fails(1, &["nothing"], ["map", "diff", "main", "two", "--path", "other"]);
+    // A map with itself, under another name, too.
+    for name in ["one", "./one"] {
+        assert_eq!(okra.ok(["-r", "one", "map", "diff", name, "--exit-code"]), "", "{name}");
+    }
     okra.ok(["map", "init", "index", "--kind", "okra", "--index"]);
     okra.fails(2, &["index mode"], ["-r", "one", "map", "diff", "index"]);
     okra.fails(2, &["cone -r A map diff B"], ["-r", "one", "map", "diff"]);
@@ -514,6 +519,8 @@ fn options_of_the_other_kind_are_refused() {
                 "set a 2 --allow-empty",
                 "del a -m why",
                 "list -b main",
+                "set a 2 --worktree",
+                "list --worktree",
                 "get a --at HEAD",
                 "stat --path p",
             ],
@@ -528,5 +535,6 @@ fn options_of_the_other_kind_are_refused() {
     for option in [&["--here"][..], &["-b", "x"]] {
         place.fails(2, &["--kind native"], [&["map", "init", "m", "--kind", "okra"][..], option].concat());
     }
+    place.fails(2, &["leave it out"], ["map", "init", "m", "--kind", "okra", "--worktree"]);
     assert!(!place.path("m").exists());
 }

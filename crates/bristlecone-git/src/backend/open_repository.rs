@@ -31,7 +31,7 @@ use crate::repository::{
     files::{DAY, Files},
     mutex::lock,
     odb::Odb,
-    refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
+    refs::{Damaged, LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
 
 /// The jobs of the worker, in their order: a sync was promised within a time.
@@ -275,11 +275,17 @@ impl OpenRepository {
     }
 
     pub(super) fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
-        let mut refs = self.refs.list(prefix)?;
-        if STORE_HEAD.starts_with(prefix)
-            && let Some(target) = self.refs.store_head()?
-        {
-            refs.insert(STORE_HEAD.to_owned(), target);
+        self.list_sound(prefix, &mut Err)
+    }
+
+    /// As [`OpenRepository::list_refs`], and as [`Refs::list_sound`].
+    pub(super) fn list_sound(&self, prefix: &str, damaged: &mut Damaged<'_>) -> Result<BTreeMap<String, RefTarget>> {
+        let mut refs = self.refs.list_sound(prefix, damaged)?;
+        if STORE_HEAD.starts_with(prefix) {
+            match self.refs.store_head() {
+                Ok(target) => refs.extend(target.map(|target| (STORE_HEAD.to_owned(), target))),
+                Err(error) => damaged(error)?,
+            }
         }
         Ok(refs)
     }

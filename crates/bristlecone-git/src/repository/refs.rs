@@ -9,7 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    ObjRef, Oid, RefTarget, Result,
+    Error, ObjRef, Oid, RefTarget, Result,
     core::git::Algorithm,
     storage::{Stat, Storage, StorageFile},
 };
@@ -54,6 +54,9 @@ pub struct Refs {
     // Folders whose names are durable, with their numbers: one that is made anew has another.
     durable: Mutex<HashMap<String, u64>>,
 }
+
+/// What hears of refs that make no sense.
+pub(crate) type Damaged<'d> = dyn FnMut(Error) -> Result<()> + 'd;
 
 /// What a ref has for a file of its own.
 #[derive(Debug)]
@@ -114,14 +117,23 @@ impl Refs {
     /// # Errors
     /// As [`Refs::get`].
     pub fn list(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
+        self.list_sound(prefix, &mut Err)
+    }
+
+    /// As [`Refs::list`]. Each file that makes no sense is told to `damaged`, whose error ends the listing.
+    pub(crate) fn list_sound(&self, prefix: &str, damaged: &mut Damaged<'_>) -> Result<BTreeMap<String, RefTarget>> {
         let mut refs = BTreeMap::new();
         // Loose ones first: one that is packed meanwhile is then in one of the two.
         let parts = prefix.rsplit_once('/').map_or("refs", |(dir, _)| dir);
         let top = if parts == "refs" || parts.starts_with("refs/") { parts } else { "refs" };
         if prefix.starts_with("refs/") || "refs/".starts_with(prefix) {
-            self.list_loose(top, prefix, &mut refs)?;
+            self.list_loose(top, prefix, &mut refs, damaged)?;
         }
-        for (name, packed) in self.packed()?.by_name.range(prefix.to_owned()..) {
+        let packed = match self.packed() {
+            Err(error) => return damaged(error).map(|()| refs),
+            Ok(packed) => packed,
+        };
+        for (name, packed) in packed.by_name.range(prefix.to_owned()..) {
             if !name.starts_with(prefix) {
                 break;
             }
@@ -224,7 +236,13 @@ impl Refs {
         self.packed.get(&self.files, self.algorithm)
     }
 
-    fn list_loose(&self, top: &str, prefix: &str, refs: &mut BTreeMap<String, RefTarget>) -> Result<()> {
+    fn list_loose(
+        &self,
+        top: &str,
+        prefix: &str,
+        refs: &mut BTreeMap<String, RefTarget>,
+        damaged: &mut Damaged<'_>,
+    ) -> Result<()> {
         let mut dirs = vec![top.to_owned()];
         while let Some(dir) = dirs.pop() {
             let own = value::is_of_worktree(&format!("{dir}/"));
@@ -243,7 +261,7 @@ impl Refs {
                 if matches!(slot.loose, Loose::Dir) {
                     dirs.push(name);
                 } else if name.starts_with(prefix) {
-                    self.check_readable(&path, &slot)?;
+                    self.check_readable(&path, &slot).or_else(&mut *damaged)?;
                     refs.extend(slot.value.map(|target| (name, target)));
                 }
             }

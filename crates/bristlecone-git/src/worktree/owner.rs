@@ -54,7 +54,12 @@ fn is_safe(settings: &Settings, top: &Path) -> bool {
     safe
 }
 
+/// Whether a value that is a path is of this folder. One that is not absolute would mean another folder wherever the process
+/// is: but for a dot, the folder that it is in, Git passes over it, too.
 fn matches(value: &[u8], top: &Path) -> bool {
+    if value != b"." && !expanded(value).is_absolute() {
+        return false;
+    }
     let (folder, below) = match value.strip_suffix(b"/*") {
         Some(folder) => (folder, true),
         None => (value, false),
@@ -81,5 +86,15 @@ mod tests {
         ] {
             assert_eq!(matches(value, top), expected, "{}", String::from_utf8_lossy(value));
         }
+    }
+
+    #[test]
+    fn a_name_that_is_not_absolute_is_passed_over() {
+        let here = fs::canonicalize(".").unwrap();
+        for value in [&b"src"[..], b"./src", b"*/src", b"./*"] {
+            assert!(!matches(value, &here.join("src")), "{}", String::from_utf8_lossy(value));
+        }
+        assert!(matches(b".", &here) && !matches(b".", &here.join("src")));
+        assert!(matches(b"/*", &here));
     }
 }

@@ -53,6 +53,18 @@ pub(super) fn segment_name(number: u32) -> String {
     }
 }
 
+/// Returns the names of the files in the folder of segments, which every store has.
+pub(super) fn names_of_segments(storage: &dyn Storage) -> Result<Vec<String>, Error> {
+    storage.list(SEGMENTS).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let reason =
+                "the folder of the segments is missing, and with it all that the store held; put it back from a backup";
+            Error::Lost { file: storage.describe(SEGMENTS), reason: reason.to_owned() }
+        }
+        _ => Error::io(storage.describe(SEGMENTS), error),
+    })
+}
+
 /// Returns the number of the cold segment with this name in its folder.
 pub(super) fn cold_number(name: &str) -> Option<u32> {
     Some(COLD + numbered(name.strip_suffix(".cold")?).filter(|&place| place > 0)?)

@@ -10,8 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     files::{
-        CHUNK_BYTES, DURABLE, SEGMENTS, SPARE, STORE, STORE_COPY, STORE_COPY_NEW, STORE_NEW, open_empty, random_word,
-        segment_name, segment_number,
+        CHUNK_BYTES, DURABLE, SEGMENTS, SPARE, STORE, STORE_COPY, STORE_COPY_NEW, STORE_NEW, names_of_segments,
+        open_empty, random_word, segment_name, segment_number,
     },
     frame::{word32, word64},
     handles::{Handles, SegmentAccess},
@@ -203,7 +203,7 @@ impl StoreHeader {
         each: &mut dyn FnMut(&Segment) -> io::Result<bool>,
     ) -> Result<(), Error> {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
-        let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
+        let names = names_of_segments(&**storage)?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
             let access = SegmentAccess {
                 storage,

@@ -14,7 +14,7 @@ use std::io;
 use super::{
     StoreHeader,
     durable::{claimed_end, prepare},
-    files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
+    files::{CHUNK_BYTES, SEGMENTS, SPARE, names_of_segments, segment_name, segment_number},
     frame::{self, Frame},
     log::{DiskState, LogWriter, Tail},
     refs::Refs,
@@ -107,7 +107,7 @@ impl DiskState {
 
     /// Returns the numbers of the segments of the log whose files are there, ascending.
     pub(super) fn listed_segments(&self) -> Result<Vec<u32>, Error> {
-        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        let names = names_of_segments(&*self.storage)?;
         let mut numbers = Vec::new();
         for name in &names {
             if let Some(number) = segment_number(name).filter(|&number| number != 0) {

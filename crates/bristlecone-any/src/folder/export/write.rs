@@ -5,12 +5,16 @@ use std::{
     io::{self, Write},
     os::fd::{AsFd, OwnedFd},
     path::Path as FilePath,
-    sync::Arc,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bristlecone::{EntryKind, escape};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat, symlinkat, unlinkat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, symlinkat, unlinkat},
     io::Errno,
 };
 
@@ -24,6 +28,9 @@ use crate::{
 
 /// How many bytes of a large value are in memory at a time.
 const PART_BYTES: u64 = 8 << 20;
+
+/// The number of the next file that is written beside the one it replaces.
+static ASIDE: AtomicU64 = AtomicU64::new(0);
 
 /// An open folder below the export's top.
 pub(super) struct Folder {
@@ -81,21 +88,53 @@ impl Folder {
     }
 
     /// Writes an entry that is a file or link and returns its bytes. With `force` a file or link in its
-    /// place is replaced.
-    pub(super) fn write(&self, entry: &DirEntry<'_>, force: bool) -> Result<u64> {
+    /// place is replaced, once all of the new one is there.
+    pub(super) fn write(&self, entry: &DirEntry<'_>, force: bool, goes_on: &dyn Fn() -> bool) -> Result<u64> {
         let name = entry.step();
         if entry.kind() == EntryKind::Link {
             let target = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
-            self.place(name, force, || symlinkat(&target[..], &self.handle, name))?;
+            self.place_link(name, force, || symlinkat(&target[..], &self.handle, name))?;
             return Ok(target.len() as u64);
         }
         let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = self.place(name, force, || openat(&self.handle, name, flags, Mode::from_raw_mode(mode)))?;
-        self.fill(File::from(file), entry)
+        let make = |name: &[u8]| openat(&self.handle, name, flags, Mode::from_raw_mode(mode)).map(File::from);
+        match make(name) {
+            Err(Errno::EXIST) if force => self.replace(entry, make, goes_on),
+            made => self.fill(name, made.map_err(|error| self.not_made(name, error))?, entry, goes_on),
+        }
     }
 
-    fn fill(&self, mut file: File, entry: &DirEntry<'_>) -> Result<u64> {
+    /// Writes an entry beside the file or link that has its name, which then goes.
+    fn replace(
+        &self,
+        entry: &DirEntry<'_>,
+        make: impl Fn(&[u8]) -> rustix::io::Result<File>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<u64> {
+        let name = entry.step();
+        self.check_replaced(name)?;
+        let (aside, file) = loop {
+            let aside = format!(".cone-{}-{}", process::id(), ASIDE.fetch_add(1, Relaxed)).into_bytes();
+            match make(&aside) {
+                Err(Errno::EXIST) => {}
+                made => break (aside, made.map_err(|error| self.not_made(name, error))?),
+            }
+        };
+        let bytes = self.fill(&aside, file, entry, goes_on)?;
+        renameat(&self.handle, &aside[..], &self.handle, name).map_err(|error| {
+            self.remove(&aside);
+            self.not_made(name, error)
+        })?;
+        Ok(bytes)
+    }
+
+    /// Writes what a new file is to hold; one that does not become whole goes.
+    fn fill(&self, made: &[u8], file: File, entry: &DirEntry<'_>, goes_on: &dyn Fn() -> bool) -> Result<u64> {
+        self.fill_open(file, entry, goes_on).inspect_err(|_| self.remove(made))
+    }
+
+    fn fill_open(&self, mut file: File, entry: &DirEntry<'_>, goes_on: &dyn Fn() -> bool) -> Result<u64> {
         let failed = |error| failed("write", self.shown(entry.step()), error);
         let Some(bytes) = entry.bytes() else {
             // Only its object tells how long it is, which is loaded whole.
@@ -105,6 +144,7 @@ impl Folder {
         };
         let mut at = 0;
         while at < bytes {
+            check(goes_on)?;
             let part = entry.read(at..(at + PART_BYTES).min(bytes))?.filter(|part| !part.is_empty());
             let Some(part) = part else {
                 return Err(FolderError::EndsEarly { place: self.shown(entry.step()) }.into());
@@ -115,23 +155,39 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Makes something new at `name`, which must not be there; with `force` a file or link that is goes.
-    fn place<T>(&self, name: &[u8], force: bool, make: impl Fn() -> rustix::io::Result<T>) -> Result<T> {
-        let failed = |error: Errno| failed("write", self.shown(name), error.into());
+    /// Makes a link at `name`, which must not be there; with `force` a file or link that is goes.
+    fn place_link(&self, name: &[u8], force: bool, make: impl Fn() -> rustix::io::Result<()>) -> Result<()> {
+        let failed = |error| self.not_made(name, error);
         match make() {
             Err(Errno::EXIST) if force => {}
-            Err(Errno::EXIST) => {
-                return Err(FolderError::AlreadyThere { place: self.shown(name) }.into());
-            }
             made => return made.map_err(failed),
         }
+        self.check_replaced(name)?;
+        unlinkat(&self.handle, name, AtFlags::empty()).map_err(failed)?;
+        make().map_err(failed)
+    }
+
+    /// Refuses to replace what is no file or link, or belongs to somebody.
+    fn check_replaced(&self, name: &[u8]) -> Result<()> {
         refuse_owned(name, &self.shown(name))?;
         if self.type_of(name) == Some(FileType::Directory) {
             let what = "a folder, where a file belongs";
             return Err(FolderError::InTheWay { place: self.shown(name), what }.into());
         }
-        unlinkat(&self.handle, name, AtFlags::empty()).map_err(failed)?;
-        make().map_err(failed)
+        Ok(())
+    }
+
+    /// Removes what was begun here; if that fails, there is nothing better to do.
+    fn remove(&self, name: &[u8]) {
+        let _ = unlinkat(&self.handle, name, AtFlags::empty());
+    }
+
+    /// Returns why there is nothing new at `name`.
+    fn not_made(&self, name: &[u8], error: Errno) -> Error {
+        match error {
+            Errno::EXIST => FolderError::AlreadyThere { place: self.shown(name) }.into(),
+            error => failed("write", self.shown(name), error.into()),
+        }
     }
 
     fn type_of(&self, name: &[u8]) -> Option<FileType> {
@@ -142,6 +198,11 @@ impl Folder {
     fn shown(&self, name: &[u8]) -> String {
         format!("{}/{}", self.shown, escape(name))
     }
+}
+
+/// Fails once the export is to go on no longer.
+pub(super) fn check(goes_on: &dyn Fn() -> bool) -> Result<()> {
+    if goes_on() { Ok(()) } else { Err(FolderError::Stopped.into()) }
 }
 
 /// Refuses what is there and belongs to a store or to Git: what a tree holds under such a name could make another store or

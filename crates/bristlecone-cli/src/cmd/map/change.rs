@@ -1,6 +1,7 @@
 //! `cone map set` and `cone map del`: single entries.
 
 use std::{
+    collections::HashSet,
     ffi::OsString,
     io::{self, IsTerminal, Read},
     os::unix::ffi::OsStrExt,
@@ -99,7 +100,10 @@ pub(super) fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
 pub(super) fn del(args: &DelArgs, context: &mut Context) -> Result<()> {
     let mut map = open_to_write(&context.globals, &args.write)?;
     let forms = args.forms.of(map.is_index());
-    let keys: Vec<Vec<u8>> = args.words.iter().map(|word| forms.key(word)).collect::<Result<_>>()?;
+    let mut keys: Vec<Vec<u8>> = args.words.iter().map(|word| forms.key(word)).collect::<Result<_>>()?;
+    // One that is named twice is one.
+    let mut known = HashSet::new();
+    keys.retain(|key| known.insert(key.clone()));
     keys.iter().try_for_each(|key| map.check(key, None))?;
     let what = match &keys[..] {
         [key] => forms.show_key(key),

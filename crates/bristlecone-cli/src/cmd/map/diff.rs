@@ -2,18 +2,17 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use bristlecone_lmdb::okra::{OkraError, OkraMap};
+use bristlecone_lmdb::okra::{OkraError, OkraMap, OkraOptions};
 use clap::Args;
 
 use super::{
     form::{FormArgs, Forms},
     init::mode_name,
-    place::{AnyMap, NativeMap, PathArgs, ReadArgs, okra_dir, open_okra, open_to_read},
+    place::{AnyMap, NativeMap, PathArgs, ReadArgs, okra_dir, open_to_read},
 };
 use crate::{
     cmd::{Context, diff::sides},
     failure::{Failure, Result},
-    open::Access,
     output::{Fields, Output, fields},
     text::show,
 };
@@ -62,7 +61,11 @@ pub(super) fn run(args: &DiffArgs, context: &mut Context) -> Result<()> {
                 let shown = show(other);
                 return Err(Failure::failed(format!("{shown}: there is no Okra map here; name the folder of one")));
             };
-            diff_okra(map, &open_okra(&dir, Access::Read, None)?, forms, &mut context.out)?
+            match OkraMap::open(&dir, &OkraOptions::default().read_only(true)) {
+                // It is this map, by whatever name, which a process opens once.
+                Err(OkraError::AlreadyOpen { .. }) => diff_okra(map, map, forms, &mut context.out)?,
+                other => diff_okra(map, &other?, forms, &mut context.out)?,
+            }
         }
     };
     if args.exit_code && count > 0 { Err(Failure::answered()) } else { Ok(()) }

@@ -56,7 +56,7 @@ impl Forms {
             Form::Text => unescape(word.as_bytes()).ok_or_else(|| {
                 let (shown, way) =
                     (text::show(word), "write %25 for a percent sign, or take bytes as they are with --keys raw");
-                Failure::usage(format!("in the key \"{shown}\" a % has no two hexadecimal digits behind it; {way}"))
+                Failure::usage(format!("the key \"{shown}\" has a % without two hexadecimal digits behind it; {way}"))
             }),
             Form::Hex => from_hex(word.as_bytes()).ok_or_else(|| not_hex("key", word)),
             Form::Raw => Ok(word.as_bytes().to_vec()),

@@ -91,10 +91,11 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
     }
 }
 
-/// Returns the first option that was given of those that say which map of a store is meant.
+/// Returns the first option that was given of those that say which map of a store is meant, and what follows its change.
 fn of_store(globals: &Globals, args: &PathArgs) -> Result<Option<&'static str>> {
     let path = (!args.path.is_empty()).then_some("--path");
-    Ok(path.or(globals.branch()?.is_some().then_some("-b")))
+    let branch = globals.branch()?.is_some().then_some("-b");
+    Ok(path.or(branch).or(globals.worktree().then_some("--worktree")))
 }
 
 /// Returns the folder of the Okra map that is meant; `None` where it is a store.
@@ -110,7 +111,7 @@ fn refuse_for_okra(dir: &FilePath, given: Option<&str>) -> Result<()> {
 }
 
 /// Opens the Okra map of a folder.
-pub(super) fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<usize>) -> Result<OkraMap> {
+fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<usize>) -> Result<OkraMap> {
     let options = OkraOptions::default().read_only(access == Access::Read);
     let options = match map_bytes {
         Some(bytes) => options.map_bytes_max(bytes),

@@ -6,7 +6,7 @@ use bristlecone::{CommitId, Durability, subtree::Status};
 use bristlecone_any::revision;
 use clap::Args;
 
-use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch};
+use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch, through_history};
 use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
@@ -42,7 +42,8 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::negative("there is no commit yet; make one first"));
     };
     let onto = args.onto.as_ref().map(|rev| revision::commit(&opened.repo, rev)).transpose()?;
-    let split = opened.repo.subtree(&prefix)?.split(head, onto, None).map_err(explained)?;
+    let subtree = opened.repo.subtree(&prefix)?;
+    let split = through_history(|| subtree.split(head, onto, None)).map_err(explained)?;
     let split = split.ok_or_else(|| no_directory(&prefix, head))?;
     if let Some(name) = &branch {
         point(&opened, name, split.head)?;
@@ -112,7 +113,8 @@ pub(super) fn status(args: StatusArgs, context: &mut Context) -> Result<()> {
         None => None,
     };
     let subtree = opened.repo.subtree(&prefix)?;
-    let status = subtree.status(head, other.as_ref().map(|(other, at)| (&*other.repo, *at))).map_err(explained)?;
+    let compared = other.as_ref().map(|(other, at)| (&*other.repo, *at));
+    let status = through_history(|| subtree.status(head, compared)).map_err(explained)?;
     let status = status.ok_or_else(|| no_directory(&prefix, head))?;
     let theirs = other.map(|(_, at)| at);
     let out = &mut context.out;

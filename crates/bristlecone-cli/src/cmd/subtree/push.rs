@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bristlecone::subtree::{PushOptions, Pushed, Split};
 use clap::Args;
 
-use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch};
+use super::{super::Context, Prefix, explained, no_directory, open_other, subtree_branch, through_history};
 use crate::{
     failure::{Failure, Result},
     open::{Access, short},
@@ -50,7 +50,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     other.check_not_checked_out(to.ref_name())?;
     let options = PushOptions::default().force(args.force).durability(args.durability.into());
     let subtree = opened.repo.subtree(&prefix)?;
-    let pushed = subtree.push(head, &other.repo, to.name(), options).map_err(explained)?;
+    let pushed = through_history(|| subtree.push(head, &other.repo, to.name(), options)).map_err(explained)?;
     opened.repo.close()?;
     other.repo.close()?;
     let (split, from, copied): (Split, _, _) = match pushed {
