@@ -72,7 +72,11 @@ fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
 #[test]
 fn a_crash_while_packs_are_folded_loses_nothing_synced() {
     let engine = SimGit { repack_min: 4, ..SimGit::default() };
-    run(&engine, &chosen(step(8, 4)), Options { seeds: 1, seed_first: 5, draw_step: step(3, 1), nested_seeds: 0, ..Options::default() });
+    run(
+        &engine,
+        &chosen(step(8, 4)),
+        Options { seeds: 1, seed_first: 5, draw_step: step(3, 1), nested_seeds: 0, ..Options::default() },
+    );
 }
 
 /// What a commit of the test below was when it was acknowledged.

@@ -17,6 +17,7 @@ use bristlecone::{
     fs::{FsBackend, FsOptions},
     storage::{RealStorage, Storage},
 };
+use bristlecone_needs::needs;
 use bristlecone_testkit::{
     conformance,
     crash::Engine,
@@ -346,13 +347,10 @@ fn thousands_of_objects_become_durable_by_few_syncs() {
 }
 
 /// A process that has no handle left cannot open the folder that it is to sync. No sync has failed then: one call does at most,
-/// and the store goes on.
+/// and the store goes on. Elsewhere no other call makes the name of the refs durable.
+#[needs(linux)]
 #[test]
 fn a_folder_that_cannot_be_opened_fails_one_call_alone() {
-    // Elsewhere no other call makes the name of the refs durable.
-    if !cfg!(target_os = "linux") {
-        return;
-    }
     let graphs: Vec<Vec<Sample>> = (0..6).map(graph).collect();
     let mut failed = 0;
     for strike in 1.. {
