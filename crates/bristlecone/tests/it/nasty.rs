@@ -256,14 +256,14 @@ fn a_commit_does_not_wait_for_what_a_dropped_clone_took_over() -> Result<(), Err
     let side = repo.branch("side")?;
     let head = side.edit(&info("side"), |tree| tree.set("v", value(3)))?;
     let mut tree = repo.tree();
-    tree.set("w", &value(8))?;
+    tree.set("w", value(8))?;
     let mut clone = tree.clone();
     other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
     // From here on the clone alone keeps what the branch led to.
     tree.write()?;
     // Both trees share what waits to be written: a value, and none of the one that the store has.
-    clone.set("x", &value(13))?;
-    clone.set("v", &value(3))?;
+    clone.set("x", value(13))?;
+    clone.set("v", value(3))?;
     drop(clone);
     tree.set("y", "1")?;
     repo.branch("main")?.commit(&mut tree, &info("the rest"))?;
