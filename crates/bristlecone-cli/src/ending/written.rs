@@ -1,19 +1,16 @@
 //! A store that a command writes to, and what the command leaves there that nothing leads to.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use bristlecone::RefTarget;
+use bristlecone::Position;
 use bristlecone_any::{AnyBackend, AnyRepo};
 
 /// A store of its own that is open for writing.
 pub(super) struct Written {
     repo: AnyRepo,
     dir: PathBuf,
-    // Where the store itself does not count what nothing leads to: the refs, and how much was appended before.
-    before: Option<(BTreeMap<String, RefTarget>, u64)>,
+    // Where the store itself does not count what nothing leads to: the position of its refs, and how much was appended before.
+    before: Option<(Position, u64)>,
 }
 
 /// What stays in a store that nothing leads to.
@@ -31,8 +28,7 @@ impl Written {
     /// `None` of a Git repository, which counts for itself, and of a store in memory.
     pub(super) fn new(repo: &AnyRepo) -> Option<Self> {
         let dir = repo.dir().filter(|_| repo.git().is_none())?.to_owned();
-        let refs = if repo.disk().is_none() { repo.backend().list_refs("").ok() } else { None };
-        let before = refs.map(|refs| (refs, appended(repo)));
+        let before = if repo.disk().is_none() { position(repo).map(|at| (at, appended(repo))) } else { None };
         Some(Self { repo: repo.clone(), dir, before })
     }
 
@@ -53,13 +49,18 @@ impl Written {
                 let _ = disk.abandon();
                 disk.unreached_bytes()
             }
-            (None, Some((refs, before))) if self.repo.backend().list_refs("").is_ok_and(|now| now == *refs) => {
+            (None, Some((at, before))) if position(&self.repo) == Some(*at) => {
                 appended(&self.repo).saturating_sub(*before)
             }
             _ => 0,
         };
         Left { dir: self.dir.clone(), bytes, is_counted: self.repo.disk().is_some() }
     }
+}
+
+/// Returns what changes with every move of refs.
+fn position(repo: &AnyRepo) -> Option<Position> {
+    repo.backend().position().ok().flatten()
 }
 
 /// Returns how much was appended since the store was opened.
