@@ -27,7 +27,7 @@ mod reflog;
 mod trash;
 mod value;
 
-pub(crate) use lock::{LockWait, folder_error, is_listed, locked_error};
+pub(crate) use lock::{LockWait, held_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, clash, parse};

@@ -12,10 +12,7 @@ use bristlecone::{
     storage::{OpenMode, Storage, StorageFile},
 };
 
-use crate::repository::{
-    files::{Files, ReadOutcome},
-    refs::{folder_error, is_listed, locked_error},
-};
+use crate::repository::{files::Files, refs::held_error};
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";
@@ -44,15 +41,7 @@ impl IndexLock {
             }
             let waited = began.elapsed();
             if waited >= Duration::from_millis(wait_ms) {
-                let bytes = match files.read_up_to(LOCK, 64)? {
-                    ReadOutcome::Bytes(bytes) => Some(bytes),
-                    ReadOutcome::Dir => return Err(folder_error(&files, LOCK, waited)),
-                    // It was given up just now, or is a link that leads nowhere.
-                    ReadOutcome::Absent => is_listed(&files, LOCK)?.then(Vec::new),
-                };
-                if let Some(bytes) = bytes {
-                    return Err(locked_error(&files, LOCK, &bytes, waited));
-                }
+                held_error(&files, LOCK, waited)?.map_or(Ok(()), Err)?;
             }
             thread::sleep(PAUSE);
         }

@@ -24,17 +24,14 @@ use crate::{
         table::Scratch,
     },
     repository::{
-        files::{Files, ReadOutcome, passing_name},
+        files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
-        refs::{clash, folder_error, locked_error},
+        refs::{clash, held_error},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
 };
-
-/// Bytes of a lock file that are looked at.
-const LOCK_BYTES: usize = 64;
 
 /// A repository that is written to.
 #[derive(Debug)]
@@ -189,12 +186,8 @@ impl Destination {
         let file = match files.open_raw(&lock, OpenMode::CreateNew) {
             // A fetch with a depth holds it until it ends.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(match files.read_up_to(&lock, LOCK_BYTES)? {
-                    ReadOutcome::Dir => folder_error(&files, &lock, Duration::ZERO),
-                    ReadOutcome::Bytes(bytes) => locked_error(&files, &lock, &bytes, Duration::ZERO),
-                    ReadOutcome::Absent => locked_error(&files, &lock, &[], Duration::ZERO),
-                }
-                .into());
+                let held = held_error(&files, &lock, Duration::ZERO)?;
+                return Err(held.unwrap_or_else(|| Error::io(files.describe(&lock), error)).into());
             }
             opened => files.named(&lock, opened)?,
         };

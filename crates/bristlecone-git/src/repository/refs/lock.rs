@@ -211,14 +211,23 @@ impl Waiting {
     }
 }
 
+/// Returns the error of a lock file that could not be made since there is one; `None` if it was given up just now.
+pub(crate) fn held_error(files: &Files, name: &str, waited: Duration) -> Result<Option<Error>> {
+    Ok(match files.read_up_to(name, HEAD_BYTES)? {
+        ReadOutcome::Bytes(bytes) => Some(locked_error(files, name, &bytes, waited)),
+        ReadOutcome::Dir => Some(folder_error(files, name, waited)),
+        ReadOutcome::Absent => is_listed(files, name)?.then(|| locked_error(files, name, &[], waited)),
+    })
+}
+
 /// Whether a folder has an entry of this name, also a link that leads nowhere.
-pub(crate) fn is_listed(files: &Files, name: &str) -> Result<bool> {
+fn is_listed(files: &Files, name: &str) -> Result<bool> {
     let (dir, own) = name.rsplit_once('/').unwrap_or(("", name));
     Ok(files.list(dir)?.iter().any(|entry| entry == own))
 }
 
 /// Returns the error of a wait that ended: the lock file begins with these bytes.
-pub(crate) fn locked_error(files: &Files, name: &str, bytes: &[u8], waited: Duration) -> Error {
+fn locked_error(files: &Files, name: &str, bytes: &[u8], waited: Duration) -> Error {
     let file = files.describe(name);
     let age = files.stat(name).ok().flatten().map_or(Duration::ZERO, |stat| files::age(&stat));
     let holder = holder(&file, bytes, age);
@@ -226,7 +235,7 @@ pub(crate) fn locked_error(files: &Files, name: &str, bytes: &[u8], waited: Dura
 }
 
 /// Returns the error of a folder that has the name of a lock file.
-pub(crate) fn folder_error(files: &Files, name: &str, waited: Duration) -> Error {
+fn folder_error(files: &Files, name: &str, waited: Duration) -> Error {
     let file = files.describe(name);
     let holder =
         format!("nobody: it is a folder, where locks are files; `rmdir {}` ends it once it is empty", quoted(&file));
