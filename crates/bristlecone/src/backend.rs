@@ -33,7 +33,7 @@ mod snapshot;
 mod sweep;
 mod wrap;
 
-pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize};
+pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize, absent_commits};
 pub(crate) use absent::{Keeping, MissingFrom};
 pub(crate) use batch::Absorbed;
 pub use batch::{Batch, BatchRecord};

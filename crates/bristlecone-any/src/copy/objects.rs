@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use bristlecone::{CommitId, Durability, Expected, Location, ObjRef, Oid, RefMove, RefTarget, SHALLOW};
+use bristlecone::{CommitId, Durability, Expected, Location, ObjRef, Oid, RefMove, RefTarget, SHALLOW, absent_commits};
 use bristlecone_git::history::Status;
 
 use super::{
@@ -97,15 +97,9 @@ fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
 
 /// Returns what retention had cut where the copy came from, and the original has: a copy whose own rules keep all is to have it.
 pub(super) fn returning(job: &CopyJob<'_>) -> Result<Vec<CommitId>> {
-    let (from, to) = (job.from.backend(), job.to.backend());
-    let absent = to.absent()?;
-    // Rules that this version does not know are rules.
-    if absent.is_empty() || !to.retention().is_ok_and(|rules| rules.is_all()) {
-        return Ok(Vec::new());
-    }
     let mut found = Vec::new();
-    for &oid in absent.keys() {
-        if to.read(&oid.into())?.is_none() && from.read(&oid.into())?.is_some() {
+    for oid in absent_commits(&**job.to.backend())? {
+        if job.from.backend().read(&oid.into())?.is_some() {
             found.push(CommitId::new(oid));
         }
     }

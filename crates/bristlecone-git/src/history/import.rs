@@ -9,8 +9,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
-    Backend, Durability, Error, Expected, Format, Native, ObjRef, Oid, RefMove, RefTarget, Repo, core::git::Git,
-    storage::Storage,
+    Backend, Durability, Error, Expected, Format, Native, ObjRef, Oid, RefMove, RefTarget, Repo, absent_commits,
+    core::git::Git, storage::Storage,
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         error::{Missing, TransferError},
         ids::Ids,
         import::{
-            behind::{deepened, gone, parents_of, returning},
+            behind::{deepened, parents_of, returning},
             existing::{GitExisting, NativeExisting},
             into_git::IntoGit,
             into_native::IntoNative,
@@ -205,7 +205,7 @@ fn into_native(
     let mut known = Known::read(&**backend, &native, algorithm, &scratch)?;
     let (deeper, ends) = (deepened(from, &**backend)?, Ends::of_shallow(&from.shallow));
     // The commits that follow those are others now; and what is known counts as there with all that it leads to.
-    if !deeper.is_empty() || known.has_become(&native, &gone(&**backend)?)? {
+    if !deeper.is_empty() || known.has_become(&native, &absent_commits(&**backend)?.into_iter().collect())? {
         known = Known::nothing(&native, algorithm, &scratch);
     }
     let mut swept = 0;

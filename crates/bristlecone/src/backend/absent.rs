@@ -7,8 +7,9 @@ use std::{
 
 use bristlecone_core::Oid;
 
-use super::{Keep, Retention};
+use super::{Backend, Keep, Retention};
 use crate::{
+    Result,
     oid_map::{OidMap, OidSet},
     sync::lock,
 };
@@ -34,6 +35,26 @@ pub struct AbsentCommit {
 
 /// The commits that something that is kept names and that are absent on purpose, by id.
 pub type AbsentCommits = BTreeMap<Oid, AbsentCommit>;
+
+/// Returns the commits that are absent since retention has cut them, here before or in a store that this one was copied from, and that
+/// an original may give back; none where the store has rules of its own: what they cut stays away.
+///
+/// # Errors
+/// Those of the backend.
+pub fn absent_commits(backend: &dyn Backend) -> Result<Vec<Oid>> {
+    let absent = backend.absent()?;
+    // Rules that this version does not know are rules.
+    if absent.is_empty() || !backend.retention().is_ok_and(|rules| rules.is_all()) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for &oid in absent.keys() {
+        if backend.read(&oid.into())?.is_none() {
+            found.push(oid);
+        }
+    }
+    Ok(found)
+}
 
 /// How much of history rules of retention cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use bristlecone::{Backend, Kind, ObjRef, Oid};
+use bristlecone::{Backend, Kind, Oid, absent_commits};
 
 use crate::history::{
     error::TransferError,
@@ -45,24 +45,7 @@ pub(super) fn parents_of(from: &Repository, deeper: &[Oid]) -> Result<Vec<(Strin
     Ok(tips)
 }
 
-/// Returns the commits that are absent since retention had cut them in a store that this one was copied from, or here before; none
-/// where the store has rules of its own: what they cut stays away.
-pub(super) fn gone(backend: &dyn Backend) -> Result<HashSet<Oid>, TransferError> {
-    let absent = backend.absent()?;
-    // Rules that this version does not know are rules.
-    if absent.is_empty() || !backend.retention().is_ok_and(|rules| rules.is_all()) {
-        return Ok(HashSet::new());
-    }
-    let mut gone = HashSet::new();
-    for &oid in absent.keys() {
-        if backend.read(&ObjRef::from(oid))?.is_none() {
-            gone.insert(oid);
-        }
-    }
-    Ok(gone)
-}
-
-/// Returns those of the commits that are gone in the store which the wanted refs of the repository lead to, each as a tip of its
+/// Returns those of the commits that retention has cut in the store to which the wanted refs of the repository lead, each as a tip of its
 /// own: the store has what follows them, and an import goes no further than that.
 pub(super) fn returning(
     from: &Repository,
@@ -70,7 +53,7 @@ pub(super) fn returning(
     wanted: &[(String, Oid)],
     scratch: &Scratch,
 ) -> Result<Vec<(String, Oid)>, TransferError> {
-    let (mut gone, algorithm) = (gone(backend)?, from.algorithm());
+    let (mut gone, algorithm) = (HashSet::<Oid>::from_iter(absent_commits(backend)?), from.algorithm());
     let (mut tips, mut raw) = (Vec::new(), Vec::new());
     let mut met = Ids::new(algorithm.oid_bytes(), scratch);
     for (name, tip) in wanted {
