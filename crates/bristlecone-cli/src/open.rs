@@ -81,9 +81,8 @@ impl Globals {
         if !self.worktree {
             return Ok(());
         }
-        let way = "leave it out";
         Err(Failure::usage(format!(
-            "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; {way}"
+            "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; leave it out"
         )))
     }
 
