@@ -449,6 +449,19 @@ impl OpenStore {
         synced
     }
 
+    /// Makes the sync that grouped appends wait for and no thread makes. One that fails is owed again: the next append makes it,
+    /// or fails.
+    pub(super) fn sync_owed(&self) -> Result<()> {
+        if !self.worker.take_owed(SYNC) {
+            return Ok(());
+        }
+        let synced = self.flush();
+        if synced.is_err() && !self.poison.is_set() {
+            self.worker.owe(SYNC);
+        }
+        synced
+    }
+
     pub(super) fn close(&self) -> Result<()> {
         if self.lock.refuse_child().is_err() {
             return Ok(());

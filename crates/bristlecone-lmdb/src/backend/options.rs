@@ -11,7 +11,8 @@ pub struct LmdbOptions {
     pub lock_wait_ms: u64,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,
-    /// Whether a thread may sync beside appends; without, a grouped append is durable when it returns.
+    /// Whether a thread may sync beside appends; without, a grouped append is durable when it returns. Where that sync fails, the
+    /// append is made all the same, and the next one makes the sync or fails.
     pub background: bool,
 }
 
