@@ -56,9 +56,8 @@ impl FsState {
     /// Appends what one caller brought, alone or together with callers that come at the same time.
     pub(super) fn append(&self, item: CallerAppends) -> Vec<Result<Location, Error>> {
         let count = item.appends.len();
-        let owed = || if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) };
-        let may_append =
-            if self.read_only { Err(Error::ReadOnly) } else { self.lock.refuse_child().and_then(|()| owed()) };
+        let ready = || self.lock.refuse_child().and_then(|()| self.flush_owed());
+        let may_append = if self.read_only { Err(Error::ReadOnly) } else { ready() };
         let outcomes = may_append.and_then(|()| self.queue.run(item, |items| self.write_items(items)));
         let outcomes = outcomes.unwrap_or_else(|error| vec![Err(error); count]);
         outcomes.into_iter().map(|outcome| outcome.map(|()| Location::NONE)).collect()

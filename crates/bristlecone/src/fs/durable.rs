@@ -7,7 +7,7 @@ use bristlecone_core::Oid;
 use super::{
     files::{Files, NEW, OBJECTS},
     object,
-    state::{FsState, OwnObject, Writer},
+    state::{FLUSH, FsState, OwnObject, Writer},
     table::RefTable,
     unsynced::Unsynced,
 };
@@ -22,8 +22,22 @@ impl FsState {
         if self.read_only {
             return Ok(());
         }
-        self.worker.take_owed(super::state::FLUSH);
-        self.locked(|writer| self.make_durable(writer, None))
+        let is_owed = self.worker.take_owed(FLUSH);
+        let flushed = self.locked(|writer| self.make_durable(writer, None));
+        if is_owed && flushed.is_err() && !self.poison.is_set() {
+            self.worker.owe(FLUSH);
+        }
+        flushed
+    }
+
+    /// Makes the flush that grouped appends wait for and no thread makes. One that fails is owed again: the next append makes it,
+    /// or fails.
+    pub(super) fn flush_owed(&self) -> Result<(), Error> {
+        if !self.worker.take_owed(FLUSH) {
+            return Ok(());
+        }
+        self.worker.owe(FLUSH);
+        self.flush()
     }
 
     /// Makes everything durable, and with it the refs: as they are, or moved on to these.

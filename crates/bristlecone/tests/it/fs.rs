@@ -15,7 +15,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
     engine::Header,
     fs::{FsBackend, FsOptions},
-    storage::{RealStorage, Storage},
+    storage::{OpenMode, RealStorage, Storage},
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
@@ -264,7 +264,7 @@ fn files_that_are_not_the_object_they_are_named_as_are_damage() {
         disk.files().into_iter().map(|(name, _)| name).filter(|n| n.starts_with("objects/")).collect();
     disk.rename(&names[0], &names[1]).unwrap();
     let stranger = format!("{}/notes.txt", names[2].rsplit_once('/').unwrap().0);
-    disk.open(&stranger, bristlecone::storage::OpenMode::CreateNew).unwrap();
+    disk.open(&stranger, OpenMode::CreateNew).unwrap();
     let mut found = damages(&*open(&disk).unwrap());
     let mut expected = vec![names[1].clone(), stranger];
     found.sort();
@@ -437,6 +437,24 @@ fn two_processes_see_every_move_of_each_other() {
         assert_eq!(reader.get_ref("main").unwrap(), last, "round {round}");
         assert!(watcher.position().unwrap() == writer.position().unwrap());
     }
+}
+
+#[test]
+fn a_flush_that_is_owed_to_a_grouped_append_stays_owed_until_it_is_made() {
+    let disk = SimStorage::new();
+    let backend = create(&disk);
+    append(&*backend, "one", &graph(1), Durability::Grouped).unwrap();
+    let file = disk.process().open("lock", OpenMode::Create).unwrap();
+    assert!(file.try_lock().unwrap(), "another process writes");
+    let idle = || backend.append(Batch::new(), &[], Durability::None).map(drop);
+    assert!(matches!(idle(), Err(Error::Locked { .. })));
+    file.unlock().unwrap();
+    let before = backend.stats().syncs;
+    idle().unwrap();
+    let after = backend.stats().syncs;
+    assert!(after > before, "what was promised is synced");
+    idle().unwrap();
+    assert_eq!(backend.stats().syncs, after);
 }
 
 #[test]
