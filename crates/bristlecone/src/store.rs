@@ -497,6 +497,8 @@ impl Sink for FlushSink<'_> {
 pub(crate) struct PrewrittenValues {
     /// Those that the backend does not have yet.
     batch: Batch,
+    /// What keeps the pieces of them that the backend has: the tree that set one may be dropped, and others go on with it.
+    kept: Vec<Arc<dyn Snapshot>>,
     /// Where the backend has others, as of when `sweeps` sweeps had begun.
     places: OidMap<Location>,
     sweeps: u64,
@@ -526,11 +528,21 @@ impl PrewrittenValues {
         self.places = OidMap::default();
     }
 
+    /// Keeps what a snapshot does until the values are given to the backend.
+    fn keep(&mut self, snapshot: &Arc<dyn Snapshot>) {
+        if !self.kept.iter().any(|kept| Arc::ptr_eq(kept, snapshot)) {
+            self.kept.push(snapshot.clone());
+        }
+    }
+
     /// Gives all values to the backend.
     fn append<F: Format>(&mut self, store: &StoreView<F>) -> Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
+        // What another process has dropped of a value is read as the tree saw it that set the value.
+        let shown = store.joined(&self.kept);
+        let store = shown.as_deref().unwrap_or(store);
         let sweeps = self.batch.left_out().1;
         let offsets: Vec<(Oid, u32)> = self.batch.offsets().collect();
         // On an error the batch stays: trees refer to what is in it.
@@ -540,6 +552,7 @@ impl PrewrittenValues {
             self.forget_places();
         }
         self.sweeps = sweeps;
+        self.kept.clear();
         if base.is_some() {
             let place = |(oid, offset): (Oid, u32)| (oid, Location::pending(u64::from(offset)).resolve(base));
             self.places.extend(offsets.into_iter().map(place));
@@ -567,6 +580,8 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
         // The store has all of it, and the batch names none of it: only who binds it needs it. Other trees share the batch, and
         // go on with that if this one is dropped.
         values.batch.forget_left_out(left_out);
+    } else if values.batch.left_out().0.len() > left_out {
+        values.keep(&store.snapshot);
     }
     if values.batch.bytes().len() >= PREWRITTEN_BYTES {
         match values.append(store) {

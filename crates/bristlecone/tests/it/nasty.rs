@@ -273,6 +273,27 @@ fn a_commit_does_not_wait_for_what_a_dropped_clone_took_over() -> Result<(), Err
 }
 
 #[test]
+fn pieces_of_a_value_that_waits_stay_though_the_clone_that_set_it_is_dropped() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let side = repo.branch("side")?;
+    let head = side.edit(&info("side"), |tree| tree.set("v", value(4)))?;
+    let mut tree = repo.tree();
+    tree.set("w", value(8))?;
+    let mut clone = tree.clone();
+    other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
+    // From here on the clone alone keeps what the branch led to.
+    tree.write()?;
+    // Its first pieces are there, and the rest waits to be written by either tree.
+    let longer = [&value(4)[..], b"more"].concat();
+    clone.set("v", &longer)?;
+    drop(clone);
+    tree.set("y", "1")?;
+    repo.branch("main")?.commit(&mut tree, &info("the rest"))?;
+    assert_eq!(other.branch("main")?.tree()?.get("w")?.expect("a value"), value(8));
+    Ok(())
+}
+
+#[test]
 fn a_merge_that_writes_nothing_keeps_what_it_took() -> Result<(), Error> {
     let (repo, other, _) = two(&Native::new());
     let side = repo.branch("side")?;
