@@ -295,6 +295,9 @@ impl<F: Format> Tree<F> {
             }
             patch
         });
+        if let Some(base) = &dir.base {
+            self.keep_written(base);
+        }
         Self {
             store: self.store.clone(),
             held: self.held.clone(),

@@ -191,7 +191,7 @@ impl<F: Format> Tree<F> {
             (self.origin, self.after) = (commit, None);
         }
         self.renew(commit.is_some());
-        self.complete_ticket();
+        self.complete_ticket(commit.is_some());
     }
 
     /// Lets go of what was kept for this tree and is not needed any more, so that it can be swept: for a tree that is held

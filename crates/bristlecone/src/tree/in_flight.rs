@@ -17,7 +17,7 @@ use super::{
     Tree,
     patch::{DirRef, IN_FLIGHT_MAX, Patch, PatchLayers},
 };
-use crate::{Error, Result, pool, sync::lock};
+use crate::{Error, Result, Snapshot, pool, sync::lock};
 
 /// How soon a waiting thread of a pool looks again for work to share.
 const HELP_INTERVAL: Duration = Duration::from_micros(20);
@@ -30,6 +30,8 @@ pub(super) struct InFlight {
     // The edits; `None` if there are none.
     patch: Option<Arc<Patch>>,
     outcome: OnceLock<CommitOutcome>,
+    // Keeps what was written without a commit: it may have been there before, and whoever goes on from it does not keep it yet.
+    kept: OnceLock<Arc<dyn Snapshot>>,
     // How many calls write the tree, and when the last of them ended.
     work: Mutex<Writers>,
     changed: Condvar,
@@ -61,8 +63,11 @@ enum CommitOutcome {
 pub(super) struct CommitTicket(Arc<InFlight>);
 
 impl CommitTicket {
-    /// Says that the tree was written.
-    pub(super) fn complete(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
+    /// Says that the tree was written, and what keeps that where no commit does.
+    pub(super) fn complete(&self, base: Option<ObjRef>, origin: Option<ObjRef>, kept: Option<Arc<dyn Snapshot>>) {
+        if let Some(kept) = kept {
+            let _ = self.0.kept.set(kept);
+        }
         self.0.decide(CommitOutcome::Written { base, origin });
     }
 
@@ -99,7 +104,8 @@ impl Drop for WritingTree {
 impl InFlight {
     fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
         let work = Mutex::new(Writers::IdleSince(Instant::now()));
-        Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below, spent: Mutex::default() }
+        let (outcome, kept, changed, spent) = (OnceLock::new(), OnceLock::new(), Condvar::default(), Mutex::default());
+        Self { patch, outcome, kept, work, changed, below, spent }
     }
 
     fn lock(&self) -> MutexGuard<'_, Writers> {
@@ -238,6 +244,7 @@ impl<F: Format> Tree<F> {
     pub(super) fn forget_written(&mut self) {
         let written = self.in_flight.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
         if let Some((index, (base, _))) = written {
+            base.iter().for_each(|base| self.keep_written(base));
             self.base = base;
             self.in_flight.drain(index..).for_each(|layer| lock(&layer.spent).clear());
         }
@@ -246,12 +253,19 @@ impl<F: Format> Tree<F> {
         }
     }
 
+    /// Keeps a directory of what this tree goes on from, where a tree in flight keeps it that is forgotten next.
+    pub(super) fn keep_written(&self, dir: &ObjRef) {
+        if self.in_flight.iter().any(|layer| layer.kept.get().is_some()) {
+            self.store.snapshot.keep(&dir.oid);
+        }
+    }
+
     /// Waits until what this tree goes on from is written, and goes on from its root.
     pub(crate) fn rebase(&mut self) -> Result<()> {
         self.origin = self.written_origin()?;
         self.after = None;
         self.base = self.written_base()?;
-        self.in_flight.clear();
+        self.forget_written();
         Ok(())
     }
 
@@ -300,10 +314,11 @@ impl<F: Format> Tree<F> {
         DirRef::layered(&layers, self.base)
     }
 
-    /// Tells the tree that goes on from this one what this one was written as.
-    pub(crate) fn complete_ticket(&mut self) {
+    /// Tells the tree that goes on from this one what this one was written as. `committed`: the origin leads to that.
+    pub(crate) fn complete_ticket(&mut self, committed: bool) {
         if let Some(ticket) = self.ticket.take() {
-            ticket.complete(self.base, self.origin);
+            let kept = (!committed).then(|| self.store.snapshot.clone());
+            ticket.complete(self.base, self.origin, kept);
         }
     }
 }

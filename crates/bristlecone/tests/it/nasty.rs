@@ -346,6 +346,32 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     check(&line.tree()?.get_tree("")?.expect("a root"), 0).map(drop)
 }
 
+#[cfg(feature = "git")]
+#[test]
+fn a_tree_keeps_what_the_one_before_it_was_written_as() -> Result<(), Error> {
+    // Directories that are there are not written again in Git's format.
+    let (repo, other, _) = two(&bristlecone::Git::sha1());
+    let mut first = repo.tree();
+    fill(&mut first, 1)?;
+    first.write()?;
+    let mut tree = repo.tree();
+    fill(&mut tree, 1)?;
+    let mut fork = tree.fork_for_commit()?;
+    fork.write()?;
+    drop((first, fork));
+    drop(other.tree());
+    check(&tree, 1)?;
+    let dir = tree.clone().get_tree("d")?.expect("a directory");
+    tree.set("d/8", value(8))?;
+    let mut second = tree.fork_for_commit()?;
+    drop(other.tree());
+    assert_eq!(tree.get("d/3")?.expect("a value"), value(3));
+    repo.branch("main")?.commit(&mut second, &info("on"))?;
+    drop((tree, second));
+    assert_eq!(dir.get("3")?.expect("a value"), value(3));
+    check(&other.branch("main")?.tree()?, 1)
+}
+
 #[test]
 fn a_subtree_is_pulled_and_pushed_though_nothing_leads_to_its_parts_yet() -> Result<(), Error> {
     let (repo, _, _) = two(&Native::new());
