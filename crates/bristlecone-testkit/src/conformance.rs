@@ -53,7 +53,7 @@ pub use snapshots::{
     a_batch_that_left_out_what_is_gone_is_refused, a_ref_is_not_moved_to_what_is_gone,
     a_refreshed_snapshot_is_as_a_new_one, a_snapshot_keeps_what_it_shows, a_sweep_drops_what_nothing_leads_to,
     a_sweep_within_limits_leaves_no_part, positions_order_the_moves_of_refs,
-    readers_find_everything_while_others_sweep,
+    readers_find_everything_while_others_sweep, what_an_old_snapshot_shows_is_not_built_on,
 };
 
 /// Makes a new, empty backend.
@@ -96,6 +96,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a snapshot keeps what it shows", a_snapshot_keeps_what_it_shows),
     ("a refreshed snapshot is as a new one", a_refreshed_snapshot_is_as_a_new_one),
     ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),
+    ("what an old snapshot shows is not built on", what_an_old_snapshot_shows_is_not_built_on),
     ("a ref is not moved to what is gone", a_ref_is_not_moved_to_what_is_gone),
     ("a sweep within limits leaves no part", a_sweep_within_limits_leaves_no_part),
     ("readers find everything while others sweep", readers_find_everything_while_others_sweep),

@@ -1,6 +1,6 @@
 //! Reading: by location from a page, by id through the index, borrowed from a snapshot's shelf where that has the page.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Acquire};
 
 use bristlecone::{Bytes, Error, Location, ObjRef, Object, Oid, Pin, Position, Result, Snapshot};
 
@@ -16,6 +16,8 @@ pub(super) struct LsmSnapshot {
     shelf: Arc<Shelf>,
     store: Arc<OpenStore>,
     pin: Pin,
+    // How many sweeps had begun: pages on the shelf show what later ones drop, where a hint leads to it.
+    sweeps: u64,
 }
 
 impl OpenStore {
@@ -23,8 +25,9 @@ impl OpenStore {
     pub(super) fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> LsmSnapshot {
         let refs = read_lock(&self.refs);
         let pin = self.pins.pin(Position(refs.state.position), refs.state.end, roots);
+        let sweeps = self.sweeps.load(Acquire);
         drop(refs);
-        LsmSnapshot { shelf: self.pages.shelf(), store: self.clone(), pin }
+        LsmSnapshot { shelf: self.pages.shelf(), store: self.clone(), pin, sweeps }
     }
 
     /// Returns where an object is; `None` if there is no such object.
@@ -109,6 +112,10 @@ impl Snapshot for LsmSnapshot {
         Some(self.pin.position())
     }
 
+    fn sweeps(&self) -> Option<u64> {
+        Some(self.sweeps)
+    }
+
     fn keep(&self, root: &Oid) {
         // No sweep is under way.
         let _refs = read_lock(&self.store.refs);
@@ -118,6 +125,7 @@ impl Snapshot for LsmSnapshot {
     fn refresh(&mut self, roots: &[Oid]) -> bool {
         let refs = read_lock(&self.store.refs);
         self.pin.move_to(Position(refs.state.position), refs.state.end, roots);
+        self.sweeps = self.store.sweeps.load(Acquire);
         drop(refs);
         self.shelf = self.store.pages.shelf();
         true

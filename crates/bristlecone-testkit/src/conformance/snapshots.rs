@@ -247,6 +247,42 @@ pub fn a_batch_that_left_out_what_is_gone_is_refused(make: Make<'_>) {
     assert!(backend.read(&head.oid.into()).unwrap().is_some());
 }
 
+/// What a snapshot of before a sweep still shows where it was, and the sweep dropped, is not built on: a batch that is made from
+/// that snapshot is refused.
+///
+/// # Panics
+/// If it is not so.
+pub fn what_an_old_snapshot_shows_is_not_built_on(make: Make<'_>) {
+    let Some((backend, graphs, names)) = swept_backend(make, 2) else { return };
+    let (family, dir) = (family(&*backend), &graphs[1].0[2]);
+    move_ref(&*backend, &names[1], None);
+    // Taken when nothing led to it any more.
+    let mut snapshot = backend.snapshot(&[]);
+    let at = ObjRef::new(dir.oid, backend.locate(&dir.oid).unwrap_or(Location::NONE));
+    assert!(snapshot.read(&at).unwrap().is_some());
+    assert_eq!(sweep(&*backend, &graphs, &[], &SweepLimits::default()).unwrap().objects, 4);
+    let head = family.sample(77, Kind::Commit, &[dir.child()], 10);
+    let build = |snapshot: &dyn Snapshot| {
+        let mut batch = Batch::since(snapshot.sweeps().unwrap_or_else(|| backend.sweeps()));
+        head.put(&mut batch, &HashMap::new());
+        batch.leave_out(dir.oid);
+        match backend.append(batch, &[move_to(&names[1], Some(head.oid))], Durability::None) {
+            Err(Error::Gone { oids }) => assert_eq!(oids, [dir.oid]),
+            other => panic!("{other:?}"),
+        }
+    };
+    if snapshot.read(&at).unwrap().is_some() {
+        build(&*snapshot);
+    }
+    // One that has moved on shows it no more, or counts as old.
+    if let Some(only) = Arc::get_mut(&mut snapshot) {
+        only.refresh(&[]);
+    }
+    if snapshot.read(&at).unwrap().is_some() {
+        build(&*snapshot);
+    }
+}
+
 /// A ref is not moved to an object that was swept, whichever way it is appended; it is moved to one that is there, and to one
 /// that the same batch brings back, or an earlier one of the same call.
 ///

@@ -151,7 +151,8 @@ impl MemoryState {
     fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> MemorySnapshot {
         let refs = read_lock(&self.refs);
         let pin = self.pins.pin(refs.position, self.batches.count() as u64, roots);
-        MemorySnapshot { tables: Tables::new(self.arena.table()), shared: self.clone(), pin }
+        let sweeps = self.sweeps.load(Acquire);
+        MemorySnapshot { tables: Tables::new(self.arena.table()), shared: self.clone(), pin, sweeps }
     }
 }
 
@@ -200,6 +201,8 @@ struct MemorySnapshot {
     tables: Tables,
     shared: Arc<MemoryState>,
     pin: Pin,
+    // How many sweeps had begun: the tables show what later ones drop, where a hint leads to it.
+    sweeps: u64,
 }
 
 impl MemorySnapshot {
@@ -247,6 +250,10 @@ impl Snapshot for MemorySnapshot {
         Some(self.pin.position())
     }
 
+    fn sweeps(&self) -> Option<u64> {
+        Some(self.sweeps)
+    }
+
     fn keep(&self, root: &Oid) {
         // No sweep is under way.
         let _refs = read_lock(&self.shared.refs);
@@ -256,6 +263,7 @@ impl Snapshot for MemorySnapshot {
     fn refresh(&mut self, roots: &[Oid]) -> bool {
         let refs = read_lock(&self.shared.refs);
         self.pin.move_to(refs.position, self.shared.batches.count() as u64, roots);
+        self.sweeps = self.shared.sweeps.load(Acquire);
         drop(refs);
         self.shared.arena.follow(&mut self.tables.first);
         self.tables.later.take();
