@@ -145,6 +145,8 @@ pub fn copy(
     {
         return Err(CopyError::Same { place: crate::text::shown(&one) }.into());
     }
+    // Taken before the refs are read: what they lead to then stays, whatever is swept.
+    let held = from.tree();
     let wanted = Wanted::of(from, to, options)?;
     let lone_head = wanted.lone_head(from)?;
     let job = CopyJob { from, to, wanted: &wanted, options };
@@ -158,6 +160,7 @@ pub fn copy(
     if let Some(head) = lone_head {
         report.refs.insert(0, head);
     }
+    drop(held);
     Ok(report)
 }
 

@@ -43,6 +43,23 @@ fn tags_trees_and_symbolic_refs_go_over_with_what_is_below_them() {
 }
 
 #[test]
+fn what_refs_led_to_at_the_beginning_is_copied_whatever_is_swept_meanwhile() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("native")));
+    // More than are copied in one call.
+    let heads: Vec<_> =
+        (0..300).map(|number| crate::commit(&from, "main", &[("a", number.to_string().as_str())])).collect();
+    let mut calls = 0;
+    let report = copy::copy(&from, &to, &CopyOptions::default(), &mut |_| {
+        calls += 1;
+        let gone = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: None };
+        from.move_refs(&[gone], Durability::None).unwrap();
+        from.sweep(&[], &SweepLimits::default()).unwrap();
+    });
+    assert_eq!((report.unwrap().commits, calls), (300, 2));
+    assert_eq!(to.branch("main").unwrap().head().unwrap().unwrap().oid(), heads[299].oid);
+}
+
+#[test]
 fn what_follows_a_commit_without_entries_follows_its_parents() {
     let (from, to) = (in_memory(&format("native")), in_memory(&format("tezos")));
     let first = crate::commit(&from, "main", &[("a", "1")]);
@@ -78,7 +95,7 @@ fn a_stopped_conversion_goes_on_without_its_derived_files() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (in_memory(&format("tezos")), AnyRepo::create(dir.path(), format("native")).unwrap());
     for number in 0..200 {
-        crate::commit(&from, "main", &[("a", &number.to_string())]);
+        crate::commit(&from, "main", &[("a", number.to_string().as_str())]);
     }
     let good = from.backend().get_ref("refs/heads/main").unwrap();
     from.move_refs(&[broken(&from)], Durability::None).unwrap();
