@@ -17,7 +17,7 @@ pub struct Counts {
     pub absent: AtomicU64,
     /// Bytes of the objects that were read: bodies with what their records say besides.
     pub read_bytes: AtomicU64,
-    /// Batches appended.
+    /// Batches appended; those that were refused are not counted.
     pub appends: AtomicU64,
     /// Objects in them.
     pub objects: AtomicU64,

@@ -92,10 +92,13 @@ impl Counted {
         self.counts.clone()
     }
 
-    fn count_batch(&self, batch: &Batch) {
-        self.counts.appends.fetch_add(1, Relaxed);
-        self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
-        self.counts.appended_bytes.fetch_add(batch.bytes().len() as u64, Relaxed);
+    /// Counts a batch with so many objects and bytes, if it was appended.
+    fn count_batch(&self, (objects, bytes): (u64, u64), appended: &Result<Location, Error>) {
+        if appended.is_ok() {
+            self.counts.appends.fetch_add(1, Relaxed);
+            self.counts.objects.fetch_add(objects, Relaxed);
+            self.counts.appended_bytes.fetch_add(bytes, Relaxed);
+        }
     }
 
     fn times(&self, durability: Durability) -> &Latencies {
@@ -104,6 +107,11 @@ impl Counted {
             Durability::None | Durability::Grouped => &self.counts.append_times,
         }
     }
+}
+
+/// Returns how many objects and bytes a batch has.
+fn extent(batch: &Batch) -> (u64, u64) {
+    (batch.len() as u64, batch.bytes().len() as u64)
 }
 
 /// Returns the bytes of an object that was read, if it was there.
@@ -126,18 +134,24 @@ impl Backend for Counted {
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        self.count_batch(&batch);
-        self.times(durability).time(|| self.inner.append(batch, moves, durability))
+        let extent = extent(&batch);
+        let appended = self.times(durability).time(|| self.inner.append(batch, moves, durability));
+        self.count_batch(extent, &appended);
+        appended
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<Location, Error> {
-        self.count_batch(batch);
-        self.counts.append_times.time(|| self.inner.append_keeping(batch))
+        let extent = extent(batch);
+        let appended = self.counts.append_times.time(|| self.inner.append_keeping(batch));
+        self.count_batch(extent, &appended);
+        appended
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        batches.iter().for_each(|(batch, _)| self.count_batch(batch));
-        self.times(durability).time(|| self.inner.append_many(batches, durability))
+        let extents: Vec<(u64, u64)> = batches.iter().map(|(batch, _)| extent(batch)).collect();
+        let appended = self.times(durability).time(|| self.inner.append_many(batches, durability));
+        extents.into_iter().zip(&appended).for_each(|(extent, appended)| self.count_batch(extent, appended));
+        appended
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -170,7 +184,11 @@ impl Snapshot for CountedSnapshot {
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let found = self.counts.read_times.time(|| self.inner.read_many(at, bytes_max))?;
+        let found = self.counts.read_times.time(|| self.inner.read_many(at, bytes_max)).inspect_err(|_| {
+            // That of the first object.
+            self.counts.reads.fetch_add(1, Relaxed);
+            self.counts.absent.fetch_add(1, Relaxed);
+        })?;
         let bytes: usize = found.iter().flatten().map(Object::read_bytes).sum();
         self.counts.reads.fetch_add(found.len() as u64, Relaxed);
         self.counts.absent.fetch_add(found.iter().filter(|object| object.is_none()).count() as u64, Relaxed);

@@ -478,6 +478,20 @@ mod counted {
     }
 
     #[test]
+    fn what_is_refused_is_not_counted_as_appended() {
+        let counted = Counted::new(memory());
+        let nowhere = Expected::Is(RefTarget::Symbolic("nowhere".to_owned()));
+        let refused = vec![RefMove { name: "refs/heads/main".to_owned(), expected: nowhere, to: None }];
+        assert!(counted.append(batch_of(1, 10).1, &refused, Durability::None).is_err());
+        let both = vec![(batch_of(2, 10).1, refused), (batch_of(3, 10).1, Vec::new())];
+        let answers = counted.append_many(both, Durability::None);
+        assert!(answers[0].is_err() && answers[1].is_ok());
+        let counts = counted.counts();
+        assert_eq!((counts.appends.load(Relaxed), counts.objects.load(Relaxed)), (1, 1));
+        assert_eq!(counts.append_times.count(), 2, "calls are timed, whatever they end with");
+    }
+
+    #[test]
     fn few_of_many_reads_are_timed_and_slow_ones_are_seen() {
         let counted = Counted::new(memory());
         let (oid, batch) = batch_of(1, 10);
