@@ -103,18 +103,19 @@ impl ObjectCache {
         Self { objects, bytes_max, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
-    /// Returns an object that is kept, if no sweep has begun since it was read: `sweeps` have by now.
+    /// Returns an object that is kept, if no sweep has begun since it was read: `sweeps` have by now. Counts the question.
     fn get(&self, oid: &Oid, sweeps: u64) -> Option<Object<'static>> {
-        match self.objects.get(oid) {
-            Some(kept) if kept.sweeps == sweeps => {
-                self.hits.fetch_add(1, Relaxed);
-                Some(kept.object)
-            }
-            _ => {
-                self.misses.fetch_add(1, Relaxed);
-                None
-            }
-        }
+        let found = self.find(oid, sweeps);
+        self.count(found.is_some());
+        found
+    }
+
+    fn find(&self, oid: &Oid, sweeps: u64) -> Option<Object<'static>> {
+        self.objects.get(oid).filter(|kept| kept.sweeps == sweeps).map(|kept| kept.object)
+    }
+
+    fn count(&self, is_hit: bool) {
+        if is_hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
     }
 
     /// Keeps an object that was there when `sweeps` sweeps had begun.
@@ -305,10 +306,16 @@ impl Snapshot for CachedSnapshot {
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
         let sweeps = self.backend.sweeps();
-        let found = at.iter().map(|at| self.cache.get(&at.oid, sweeps)).collect();
+        let found: Vec<_> = at.iter().map(|at| self.cache.find(&at.oid, sweeps)).collect();
+        let hits: Vec<bool> = found.iter().map(Option::is_some).collect();
         let mut answers = Answers::new(found, bytes_max);
-        answers.ask(&*self.inner, at, |at, object| self.keep_read(at.oid, object))?;
-        Ok(answers.finish())
+        let asked = answers.ask(&*self.inner, at, |at, object| self.keep_read(at.oid, object));
+        // The one that fails is the first.
+        asked.inspect_err(|_| self.cache.count(false))?;
+        let found = answers.finish();
+        // Questions without an answer are asked again, and count then.
+        hits.iter().take(found.len()).for_each(|&is_hit| self.cache.count(is_hit));
+        Ok(found)
     }
 
     fn keep(&self, root: &Oid) {

@@ -98,6 +98,29 @@ mod cached {
     }
 
     #[test]
+    fn questions_count_once_however_many_calls_it_takes_to_answer_them() {
+        let inner = memory();
+        let mut places = Vec::new();
+        for n in 1..=20 {
+            let (oid, batch) = batch_of(n, 300);
+            inner.append(batch, &[], Durability::None).unwrap();
+            places.push(bristlecone::ObjRef::from(oid));
+        }
+        let cached = Cached::new(inner, 1 << 20);
+        let snapshot = cached.snapshot(&[]);
+        assert!(snapshot.read(&places[10]).unwrap().is_some());
+        // Memory answers the first of several questions alone.
+        let (mut answered, mut calls) = (0, 0);
+        while answered < places.len() {
+            answered += snapshot.read_many(&places[answered..], usize::MAX).unwrap().len();
+            calls += 1;
+        }
+        let stats = cached.cache_stats();
+        assert_eq!((stats.hits, stats.misses), (1, 20));
+        assert!(calls > 10, "{calls}");
+    }
+
+    #[test]
     fn what_was_appended_is_there_and_so_are_its_metadata_words() {
         let counted = Counted::new(memory());
         let counts = counted.counts();
