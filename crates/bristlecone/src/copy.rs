@@ -525,15 +525,18 @@ impl<F: Format> Copy<'_, F> {
     ) -> Result<()> {
         let named = self.named(oid, object)?;
         let beyond = inner.map_or(&[][..], |inner| &inner.beyond);
-        let known = |(_, child): &(Kind, Oid)| match self.sink.known(child) {
-            Some(at) => at,
-            None => {
-                // It is in an earlier batch, or was there before; another process may have dropped it since.
-                if !beyond.contains(child) {
-                    self.sink.builds_on(child);
-                }
-                Location::NONE
+        let known = |(_, child): &(Kind, Oid)| {
+            if let Some(at) = self.sink.batch.known(child) {
+                return at;
             }
+            let place = if beyond.contains(child) {
+                self.sink.known(child)
+            } else {
+                // It is in an earlier batch, or was there before and is kept by now; another process may have dropped it since.
+                self.sink.builds_on(child);
+                self.store.snapshot.locate(child)
+            };
+            place.unwrap_or(Location::NONE)
         };
         let children: Vec<Location> = named.iter().map(known).collect();
         if !beyond.is_empty() {

@@ -1,10 +1,13 @@
 //! Objects go from one store to another: all that is new, nothing else, and nothing that is damaged.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use bristlecone::{
-    Batch, CommitId, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, Repo, Sink,
-    disk::DiskOptions,
+    Backend, Batch, CommitId, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef,
+    Object, Oid, Repo, Sink, Snapshot, disk::DiskOptions, pass_backend, pass_snapshot,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -157,5 +160,53 @@ fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
         }
         assert!(to.backend().read(&bad.oid().into())?.is_none(), "no commit before what it names");
     }
+    Ok(())
+}
+
+/// Counts what snapshots are told to keep.
+#[derive(Debug)]
+struct Keeping(Arc<dyn Backend>, Arc<AtomicU64>);
+
+impl Backend for Keeping {
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(KeepingSnapshot(self.0.snapshot(roots), self.1.clone()))
+    }
+
+    pass_backend! {
+        0: name, capabilities, append, get_ref, list_refs, sweeps, flush, each_object, stats, read_derived, write_derived
+    }
+}
+
+#[derive(Debug)]
+struct KeepingSnapshot(Arc<dyn Snapshot>, Arc<AtomicU64>);
+
+impl Snapshot for KeepingSnapshot {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        self.0.read(at)
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.1.fetch_add(1, Relaxed);
+        self.0.keep(root);
+    }
+
+    pass_snapshot! { 0: locate, position, sweeps, refresh }
+}
+
+#[test]
+fn a_copy_holds_no_list_of_what_it_has_copied() -> Outcome {
+    let from = Repo::memory();
+    let mut tree = from.tree();
+    // More than goes into one batch.
+    for number in 0..24_u8 {
+        tree.set(format!("large/{number}"), vec![number; 200 << 10])?;
+    }
+    let head = from.commit_tree(&mut tree, &[], &Info::unsigned("large"))?;
+    let kept = Arc::new(AtomicU64::new(0));
+    let backend = Keeping(Arc::new(MemoryBackend::new()), kept.clone());
+    let to = Repo::with_backend(Native::new(), Arc::new(backend));
+    to.copy_objects(&from, &[head])?;
+    assert_eq!(kept.load(Relaxed), 0, "what is appended since a snapshot was taken stays by itself");
+    is_whole(&to);
     Ok(())
 }
