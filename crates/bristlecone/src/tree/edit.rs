@@ -10,7 +10,9 @@ use super::{
     parts::{dir_bytes, edit_bytes},
     patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
-use crate::{Error, NewValue, Repo, Result, VALUE_BYTES_MAX, store::prewrite, value::BackendOwner};
+use crate::{
+    Error, NewValue, Repo, Result, VALUE_BYTES_MAX, store::prewrite, swept::SWEPT_RETRIES_MAX, value::BackendOwner,
+};
 
 /// Values of this many bytes and more are hashed and written when they are set.
 const PREWRITTEN_BYTES_MIN: usize = 4096;
@@ -178,14 +180,23 @@ impl<F: Format> Tree<F> {
             return Ok(None);
         }
         let (root, shown) = tree.unwritten()?;
-        match Repo::of(self.store.shared.clone()).copy_shown(&shown, &[root], &mut |_| ()) {
-            Ok(_) => {}
-            Err(Error::ReadOnly) => return Ok(None),
-            Err(error) => return Err(error),
+        let here = Repo::of(self.store.shared.clone());
+        for _ in 0..SWEPT_RETRIES_MAX {
+            match here.copy_shown(&shown, &[root], &mut |_| ()) {
+                Ok(_) => {}
+                Err(Error::ReadOnly) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            // The snapshot of this tree keeps what was appended since. What was there before is kept first and then looked for.
+            let kept = self.store.backend.snapshot(&[root.oid]);
+            if kept.read(&root.oid.into())?.is_none() {
+                continue;
+            }
+            // What another process drops is read through this one.
+            self.hold(&[kept]);
+            let place = self.store.snapshot.locate(&root.oid);
+            return Ok(Some(ObjRef::new(root.oid, place.unwrap_or(Location::NONE))));
         }
-        // The snapshot of this tree keeps what was appended since. What another process drops is read through this one.
-        self.hold(&[self.store.backend.snapshot(&[root.oid])]);
-        let place = self.store.snapshot.locate(&root.oid);
-        Ok(Some(ObjRef::new(root.oid, place.unwrap_or(Location::NONE))))
+        Err(Error::Gone { oids: vec![root.oid] })
     }
 }

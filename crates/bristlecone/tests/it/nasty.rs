@@ -11,7 +11,8 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Durability, EntryKind, Error, Format, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tree, merge,
+    Batch, Durability, EntryKind, Error, Format, Info, LogOptions, Native, Object, RefTarget, Repo, Sink, SweepLimits,
+    Tree, merge,
     subtree::{Pulled, PushOptions, Pushed},
 };
 use bristlecone_testkit::{generate::Rng, nasty::Nasty};
@@ -344,6 +345,28 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     assert_eq!(tree.get("d/3")?.expect("a value"), value(3));
     line.commit_over(None, &mut tree, &[], &info("last"))?;
     check(&line.tree()?.get_tree("")?.expect("a root"), 0).map(drop)
+}
+
+#[test]
+fn a_directory_of_another_store_that_is_there_already_stays() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let from = Repo::memory();
+    let mut theirs = from.tree();
+    fill(&mut theirs, 1)?;
+    theirs.write()?;
+    // All of it is there, and nothing leads to it.
+    let mut batch = Batch::new();
+    let mut put = |oid, object: &Object<'_>| {
+        batch.put(object.kind(), oid, object.body(), &[], &[]);
+        Ok(())
+    };
+    from.backend().each_object(&mut put, &mut |damage| panic!("{damage:?}"))?;
+    repo.backend().append(batch, &[], Durability::None)?;
+    let mut tree = repo.tree();
+    tree.set_tree("theirs", &theirs)?;
+    repo.branch("main")?.commit(&mut tree, &info("theirs"))?;
+    drop(tree);
+    check(&other.branch("main")?.tree()?.get_tree("theirs")?.expect("a directory"), 1)
 }
 
 #[cfg(feature = "git")]
