@@ -127,7 +127,8 @@ impl Finding {
 }
 
 /// Checks a store. `tell` hears how many objects were checked, and their bytes. All cores check a store of the disk engine and a Git
-/// repository.
+/// repository. Where something is put around a backend ([`AnyRepo::wrapped`]), objects are read through that, by one thread; but a Git
+/// repository is checked as it is, without what is around it.
 ///
 /// What is wrong is in the report and no error.
 ///
@@ -156,9 +157,10 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
             if let Some(disk) = repo.disk() {
                 report.engine = disk.check_with(threads, &mut |damage| _ = findings.insert(damage.into()))?;
                 report.findings = findings;
-                objects_of_disk(repo, disk, threads, &mut report, &shallow, tell)?;
-            } else {
-                objects(repo, &mut report, &shallow, tell)?;
+            }
+            match repo.unwrapped_disk() {
+                Some(disk) => objects_of_disk(repo, disk, threads, &mut report, &shallow, tell)?,
+                None => objects(repo, &mut report, &shallow, tell)?,
             }
             report.refs = refs.len() as u64;
             check_refs(repo, &refs, &mut report);

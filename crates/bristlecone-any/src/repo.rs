@@ -157,6 +157,11 @@ impl AnyRepo {
         self.git().filter(|_| !self.is_wrapped())
     }
 
+    /// As [`AnyRepo::disk`], unless something is put between the store and its backend.
+    pub(crate) fn unwrapped_disk(&self) -> Option<&Arc<DiskBackend>> {
+        self.disk().filter(|_| !self.is_wrapped())
+    }
+
     fn is_wrapped(&self) -> bool {
         !Arc::ptr_eq(&self.backend.get(), self.repo.backend())
     }

@@ -4,9 +4,10 @@ use std::{
     fs,
     num::NonZero,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use bristlecone::core::git::Algorithm;
+use bristlecone::{Batch, Durability, Kind, Layered, Oid, Sink, core::git::Algorithm};
 use bristlecone_any::{AnyFormat, AnyRepo, Place, check};
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::Git;
@@ -48,6 +49,26 @@ fn damage_is_told_with_its_place_and_the_refs_that_lead_to_it() {
     assert_eq!(report.affected, ["refs/heads/hurt"]);
     let first = report.findings.first().unwrap();
     assert!(first.place.as_ref().is_some_and(|(file, offset)| file.contains("segments") && *offset > 0), "{first:?}");
+}
+
+#[test]
+fn what_lies_over_a_store_is_checked_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = AnyRepo::create(dir.path(), AnyFormat::default()).unwrap();
+    commit(&repo, "main", &[("a", "1")]);
+    let over = repo.wrapped(|backend| Arc::new(Layered::new(backend, [])));
+    commit(&over, "new", &[("b", "2")]);
+    let check = |repo: &AnyRepo| check::check(repo, &mut |_, _| {}).unwrap();
+    let (below, sound) = (check(&repo), check(&over));
+    assert!(below.findings.is_empty() && sound.findings.is_empty(), "{sound:?}");
+    assert!(sound.objects > below.objects && (below.refs, sound.refs) == (1, 2), "{sound:?}");
+    // Under the id of other bytes.
+    let (oid, mut batch) = (Oid::from_array([7; 32]), Batch::new());
+    batch.put(Kind::Contents, oid, b"a value", &[], &[]);
+    over.backend().append(batch, &[], Durability::None).unwrap();
+    let found: Vec<_> = check(&over).findings.into_iter().map(|finding| finding.oid).collect();
+    assert_eq!(found, [Some(oid)]);
+    assert!(check(&repo).findings.is_empty());
 }
 
 #[test]
