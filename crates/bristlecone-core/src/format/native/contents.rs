@@ -29,8 +29,9 @@ const LIST_ITEMS_MAX: usize = 512;
 const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// So many parts of a value are known before they are read: lists of tiny pieces would take more memory than the value.
 const PARTS_MAX: usize = 8192;
-/// 512^8 pieces are more than 2^64 bytes.
-const LEVEL_MAX: u8 = 8;
+/// A list that others follow has two children at least, where ids were ground to end it, and a piece 16 KiB: with more levels
+/// a value would have more than 2^64 bytes.
+const LEVEL_MAX: u8 = 50;
 
 /// Returns the kind of the object that holds a value of `bytes` bytes.
 pub(super) const fn kind_of(bytes: u64) -> Kind {
@@ -326,7 +327,7 @@ impl RangePart {
 /// A walk over the parts of a value that make up a range, which reads lists alone.
 #[derive(Clone)]
 struct Lists {
-    // From the first list down, nine levels at most: the level of each, and those of its pieces that are still to come.
+    // From the first list down, each of a lower level than the one before: that, and those of its pieces that are still to come.
     open: Vec<(u8, IntoIter<RangePieces>)>,
 }
 
@@ -447,4 +448,61 @@ impl<'a, 'p, S: Source> ObjectWalk<'a, S> for RangeParts<'p> {
 
 fn wrong(reason: &'static str) -> FormatError {
     FormatError::Inconsistent { kind: Kind::Pieces, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the bodies of objects.
+    #[derive(Default)]
+    struct Bodies(Vec<Vec<u8>>);
+
+    impl Sink for Bodies {
+        fn put(&mut self, _: Kind, _: Oid, body: &[u8], _: &[Location], _: &[u64]) -> Location {
+            self.0.push(body.to_vec());
+            Location::NONE
+        }
+
+        fn known(&self, _: &Oid) -> Option<Location> {
+            None
+        }
+    }
+
+    /// Returns the list whose children are two each, down to pieces of one byte: the first of these by its number, and at each
+    /// level a second child that is one of `ends`. Returns its id and its pieces.
+    fn list_of_twos(number: u32, ends: &[(Oid, Vec<Oid>)]) -> (Oid, Vec<Oid>) {
+        let mut first = [0xff; 32];
+        first[..4].copy_from_slice(&number.to_le_bytes());
+        let mut oid = Oid::from_array(first);
+        let mut pieces = vec![oid];
+        for (level, (end, more)) in ends.iter().enumerate() {
+            let mut body = vec![level as u8, 2];
+            for child in [&oid, end] {
+                write_varint(&mut body, 1 << level);
+                body.extend_from_slice(child.as_bytes());
+            }
+            oid = id::pieces(&body);
+            pieces.extend_from_slice(more);
+        }
+        (oid, pieces)
+    }
+
+    #[test]
+    fn lists_are_read_however_many_levels_ground_ids_make() {
+        let last = Oid::from_array([0; 32]);
+        let mut ends = vec![(last, vec![last])];
+        while ends.len() < 12 {
+            let end = (0..).map(|number| list_of_twos(number, &ends)).find(|(oid, _)| ends_list(2, oid)).unwrap();
+            ends.push(end);
+        }
+        let (root, pieces) = list_of_twos(0, &ends);
+        let pieces: Vec<_> = pieces.iter().map(|oid| ContentsPiece { at: ObjRef::from(*oid), bytes: 1 }).collect();
+        let (mut bodies, count) = (Bodies::default(), pieces.len());
+        assert_eq!(put_all_lists(&mut bodies, pieces).oid, root);
+        assert_eq!((count, bodies.0.len()), (1 << 12, (1 << 12) - 1));
+        for body in &bodies.0 {
+            assert_eq!(children(body, &mut |_, _| ()), Ok(()), "level {}", body[0]);
+        }
+    }
 }
