@@ -27,6 +27,8 @@ const LIST_BOUNDARY: u8 = 4;
 const LIST_ITEMS_MAX: usize = 512;
 /// At most this many bytes are reserved for a value before its pieces are read.
 const RESERVED_BYTES_MAX: usize = 256 << 20;
+/// At most this many bytes are read at once: no format has taken a longer value. A few lists can tell of any number.
+const READ_BYTES_MAX: u64 = u32::MAX as u64;
 /// So many parts of a value are known before they are read: lists of tiny pieces would take more memory than the value.
 const PARTS_MAX: usize = 8192;
 /// A list that others follow has two children at least, where ids were ground to end it, and a piece 16 KiB: with more levels
@@ -272,6 +274,10 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
     }
     let (mut window, mut lists) = (Window::new(source), Lists::new(&object, &range)?);
     let total = lists.bytes();
+    if total > READ_BYTES_MAX {
+        let what = "a value of 4 GiB and more in memory; read ranges of it";
+        return Err(FormatError::Unsupported { format: "native", what }.into());
+    }
     let mut parts = Vec::new();
     next_parts(&mut window, &mut lists, &mut parts)?;
     match &parts[..] {

@@ -117,3 +117,30 @@ fn values_of_tiny_pieces_are_read_some_at_a_time() {
         assert_eq!(*found, value[range.start as usize..end], "{range:?}");
     }
 }
+
+#[test]
+fn a_few_lists_that_tell_of_more_than_memory_has_are_refused_unread() {
+    let objects = Objects::default();
+    let put = |kind, body: Vec<u8>| {
+        let oid = Native::new().object_id(&NoSource, &Object::from_body(kind, body[..].into())).unwrap();
+        objects.objects.write().unwrap().insert(oid, (kind, body));
+        oid
+    };
+    let (mut bytes, mut child) = (1 << 18, put(Kind::Contents, vec![7; 1 << 18]));
+    for (level, count) in [(0, 512), (1, 34)] {
+        let mut body = vec![level];
+        write_varint(&mut body, count);
+        for _ in 0..count {
+            write_varint(&mut body, bytes);
+            body.extend_from_slice(child.as_bytes());
+        }
+        (bytes, child) = (bytes * count, put(Kind::Pieces, body));
+    }
+    assert!(bytes > 1 << 32);
+    for range in [0..u64::MAX, 1..bytes, 0..1 << 32] {
+        let refused = contents::read(&objects, &child.into(), range);
+        assert!(matches!(refused, Err(FormatError::Unsupported { .. })), "{refused:?}");
+    }
+    assert_eq!(*objects.reads.read().unwrap(), 3);
+    assert_eq!(*contents::read(&objects, &child.into(), bytes - 9..u64::MAX).unwrap(), [7; 9]);
+}
