@@ -523,6 +523,9 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`] and [`Tree::set`]; [`Error::IsDirectory`]; [`Error::NotAValue`] for a foreign id.
     pub fn update(&mut self, path: impl AsPath, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let path = path.as_path()?;
+        if path.is_root() {
+            return Err(Error::RootPath);
+        }
         let (kind, value) = match self.entry(&*path)? {
             Some(entry) if entry.kind().has_contents() => {
                 let bytes = entry.contents()?;

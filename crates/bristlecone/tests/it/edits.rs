@@ -333,6 +333,16 @@ fn an_update_leaves_a_foreign_id() {
 }
 
 #[test]
+fn an_update_of_the_root_is_refused() {
+    let mut tree = Repo::memory().tree();
+    tree.set("a", "1").unwrap();
+    for value in [None, Some(vec![1_u8])] {
+        assert!(matches!(tree.update("", |_| value), Err(Error::RootPath)));
+        assert!(tree.contains("a").unwrap());
+    }
+}
+
+#[test]
 fn copies_of_copies_become_objects_once() {
     /// Copies a directory into itself so many times, which doubles it each time.
     fn copy<F: Format>(tree: &mut Tree<F>, copies: usize, write: bool) {
