@@ -66,7 +66,7 @@ impl<F: Format> Tree<F> {
         let PatchEdit::Leaf(leaf) = edit else { unreachable!("just made") };
         let Some(leaf) = self.root_patch().set_leaf(step, leaf) else { return Ok(()) };
         self.check_no_dir(step)?;
-        self.root_patch().set(step, PatchEdit::Over(leaf));
+        self.root_patch().set_over(step, leaf);
         Ok(())
     }
 

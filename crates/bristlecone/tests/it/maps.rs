@@ -425,6 +425,20 @@ fn what_is_no_value_is_named() {
     }
 }
 
+#[test]
+fn a_stored_directory_is_not_replaced_after_edits_below_it_that_came_to_nothing() {
+    let mut tree = Repo::memory().tree();
+    tree.set("dir/x", "1").unwrap();
+    tree.write().unwrap();
+    let mut map = Map::from(tree);
+    map.insert(b"dir", b"2").unwrap();
+    map.tree_mut().set("dir/y", "3").unwrap();
+    map.tree_mut().remove("dir/y").unwrap();
+    map.insert(b"dir", b"2").unwrap();
+    let over = map.root();
+    assert!(matches!(&over, Err(Error::IsDirectory { path }) if path.to_string() == "dir"), "{over:?}");
+}
+
 /// Checks the laws of a type of keys: the order of the bytes, and the way back.
 fn keys_are_ordered<K: MapKey + Ord + Clone + std::fmt::Debug>(mut keys: Vec<K>) {
     keys.sort();
