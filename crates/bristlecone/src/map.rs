@@ -203,11 +203,11 @@ impl Map {
     /// Removes `key` with its value; nothing happens where there is no such key.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a key of more than 4,096 bytes.
+    /// [`Error::TooLarge`] for a key of more than 4,096 bytes; those of the backend where pending edits are written
+    /// ([`Repo::set_pending_max`]): the key is not removed then.
     pub fn remove(&mut self, key: &[u8]) -> Result<()> {
         check_key(key)?;
-        self.tree.remove_step(key);
-        Ok(())
+        self.tree.remove_step(key)
     }
 
     /// Returns the place of `key`, to be looked at and filled.

@@ -418,7 +418,7 @@ impl<F: Format> Tree<F> {
     /// left empty are gone, too.
     ///
     /// # Errors
-    /// [`Error::Path`].
+    /// [`Error::Path`]; those of the backend where pending edits are written: nothing is removed then.
     pub fn remove(&mut self, path: impl AsPath) -> Result<()> {
         let path = path.as_path()?;
         if path.is_root() {

@@ -79,9 +79,10 @@ impl<F: Format> Tree<F> {
     }
 
     /// Removes `step` of the root.
-    pub(crate) fn remove_step(&mut self, step: &[u8]) {
-        self.pending = self.pending.saturating_add(edit_bytes(step, &PatchEdit::Remove));
+    pub(crate) fn remove_step(&mut self, step: &[u8]) -> Result<()> {
+        self.count_pending(edit_bytes(step, &PatchEdit::Remove))?;
         self.root_patch().set(step, PatchEdit::Remove);
+        Ok(())
     }
 
     /// Makes a value ready to be bound, by [`Tree::edit_steps`].

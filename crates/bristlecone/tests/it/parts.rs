@@ -270,3 +270,19 @@ fn edits_are_written_in_parts_behind_a_commit_in_flight_once_it_is_made() {
     main.commit(&mut tree, &info(Durability::None)).unwrap();
     assert_eq!(tree.root().unwrap(), twin.root().unwrap());
 }
+
+#[test]
+fn removals_from_a_map_are_written_in_parts_as_other_edits_are() {
+    let repo = memory(Native::new());
+    let key = |n: u32| n.to_be_bytes();
+    let mut map = repo.load_map((0..2000).map(|n| (key(n), [1_u8]))).unwrap();
+    repo.set_pending_max(20_000);
+    let before = repo.backend().stats().bytes_written;
+    for n in 0..1500 {
+        map.remove(&key(n)).unwrap();
+    }
+    assert!(repo.backend().stats().bytes_written > before, "nothing was written though there are many edits");
+    assert_eq!(map.len().unwrap(), 500);
+    let rest = repo.load_map((1500..2000).map(|n| (key(n), [1_u8]))).unwrap();
+    assert_eq!(map.root().unwrap(), rest.root().unwrap());
+}
