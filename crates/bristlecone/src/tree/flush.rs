@@ -120,16 +120,30 @@ impl<F: Format> Tree<F> {
     /// Gives every new object to `sink` and returns the root, whose location may be pending there. The tree
     /// itself is unchanged.
     pub(crate) fn flush_into(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
-        self.flush_parts(sink, None)
+        let root = self.flush_parts(sink, None)?;
+        self.root_or_empty(sink, root)
     }
 
     /// As [`Tree::flush_into`], where prewritten values are written, and most objects may be at once if there are many: the sink
     /// gets the rest.
     pub(crate) fn flush_writing(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+        let root = self.flush_pending(sink)?;
+        self.root_or_empty(sink, root)
+    }
+
+    /// As [`Tree::flush_writing`]; `None` for an empty tree, of which some formats have no object.
+    pub(super) fn flush_pending(&self, sink: &mut FlushSink<'_>) -> Result<Option<ObjRef>> {
         if let Some(prewritten) = &self.prewritten {
             flush_prewritten(&self.store, prewritten)?;
         }
         self.flush_parts(sink, self.part_bytes())
+    }
+
+    fn root_or_empty(&self, sink: &mut FlushSink<'_>, root: Option<ObjRef>) -> Result<ObjRef> {
+        match root {
+            Some(root) => Ok(root),
+            None => Ok(self.store.format.empty_dir(sink)?),
+        }
     }
 
     /// Returns the root with its objects as they are shown before anything of the edits is written.
@@ -142,7 +156,7 @@ impl<F: Format> Tree<F> {
     }
 
     /// Gives all objects to `sink`, or the last part of them, where parts are written that are so large.
-    fn flush_parts(&self, sink: &mut FlushSink<'_>, part_bytes: Option<usize>) -> Result<ObjRef> {
+    fn flush_parts(&self, sink: &mut FlushSink<'_>, part_bytes: Option<usize>) -> Result<Option<ObjRef>> {
         let base = self.written_base()?;
         base.iter().for_each(|base| sink.builds_on(&base.oid));
         let mut flush = || match (&self.patch, part_bytes) {
@@ -151,13 +165,9 @@ impl<F: Format> Tree<F> {
             (None, _) => Ok(base),
         };
         let root = if self.is_large() { pool::within(self.store.threads(), flush) } else { flush() };
-        let root = match &self.patch {
-            Some(patch) => root.map_err(|error| self.with_path(error, patch, base))?,
-            None => root?,
-        };
-        match root {
-            Some(root) => Ok(root),
-            None => Ok(self.store.format.empty_dir(sink)?),
+        match &self.patch {
+            Some(patch) => root.map_err(|error| self.with_path(error, patch, base)),
+            None => root,
         }
     }
 

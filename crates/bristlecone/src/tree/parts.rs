@@ -122,11 +122,11 @@ impl<F: Format> Tree<F> {
             |tree| &*tree.store,
             |tree| {
                 let mut sink = tree.sink();
-                let root = tree.flush_writing(&mut sink)?;
-                tree.store.append(&mut sink, root)
+                let root = tree.flush_pending(&mut sink)?;
+                root.map(|root| tree.store.append(&mut sink, root)).transpose()
             },
         )?;
-        self.base = self.store.unless_empty(root);
+        self.base = root.and_then(|root| self.store.unless_empty(root));
         self.levels = self.levels_most();
         self.patch = Some(Arc::new(Patch::new(PatchBase::Own(self.base))));
         Ok(())

@@ -431,6 +431,22 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
 /// Power is cut after every call of a run of commits on a directory that goes through every shape: what was
 /// synced is there, whatever shows is whole, and the store goes on.
 #[test]
+fn many_edits_that_leave_nothing_for_now_are_no_error() {
+    let repo = memory();
+    let main = repo.branch("main").unwrap();
+    let mut tree = repo.tree();
+    let paths: Vec<String> = (0..40).map(|n| format!("dir/{n}")).collect();
+    paths.iter().for_each(|path| tree.set(path, "1").unwrap());
+    main.commit(&mut tree, &Info::unsigned("all")).unwrap();
+    paths.iter().for_each(|path| tree.remove(path).unwrap());
+    // The next edit finds that those before it take too much memory.
+    repo.set_pending_max(1000);
+    tree.set("a", "1").unwrap();
+    assert_eq!(Oid::from(tree.root().unwrap()), built([(&b"a"[..], &b"1"[..])]));
+    main.commit(&mut tree, &Info::unsigned("one")).unwrap();
+}
+
+#[test]
 fn a_crash_loses_nothing_synced_and_tears_no_directory() {
     let storage = SimStorage::new();
     let tag = FormatTag { name: "tezos".to_owned(), version: 0, options: String::new() };
