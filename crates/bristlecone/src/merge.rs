@@ -108,7 +108,8 @@ impl Version {
 /// tree has the origin of `ours`.
 ///
 /// # Errors
-/// [`Error::Usage`] if the trees are of different stores; as [`Tree::get`] and [`Tree::write`].
+/// [`Error::Usage`] if the trees are of different stores; [`Error::Path`] for a conflict at the key of a map that is no step of a
+/// path, which [`crate::Map::merge`] can tell of; as [`Tree::get`] and [`Tree::write`].
 pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>) -> Result<Merged<F>> {
     let (tree, conflicts) = trees_by(base, ours, theirs, roots)?;
     Ok(Merged { tree, conflicts })
@@ -250,7 +251,14 @@ impl<'m, F: Format> Merge<'m, '_, F> {
                 open.taken.push((step, after));
                 continue;
             }
-            self.path.push(&step)?;
+            if let Err(error) = self.path.push(&step) {
+                // A key of a map is perhaps no step of a path: no conflict could name it, nor what is below it.
+                let to = values(before.as_ref(), here.as_ref(), after.as_ref()).map_err(|Differ| error)?;
+                if to != here {
+                    open.taken.push((step, to));
+                }
+                continue;
+            }
             let value = values(as_value(&before), as_value(&here), as_value(&after));
             let [base, ours, theirs] = [&before, &here, &after].map(|one| one.as_ref().and_then(Version::dir));
             let earlier = self.conflicts.len();

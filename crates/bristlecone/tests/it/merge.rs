@@ -199,6 +199,32 @@ fn conflicts_name_what_each_side_has() -> Outcome {
 }
 
 #[test]
+fn keys_that_are_no_steps_are_merged_with_the_tree_unless_they_conflict() -> Outcome {
+    let with = |tree: &Tree, edits: &[(&str, &str)]| -> Result<Tree, Error> {
+        let mut tree = tree.clone();
+        let mut prices = tree.map("prices")?;
+        for (key, price) in edits {
+            prices.insert(key.as_bytes(), *price)?;
+        }
+        tree.set_tree("prices", prices.tree())?;
+        Ok(tree)
+    };
+    let base = with(&Repo::memory().tree(), &[("plum/red", "1"), ("", "1"), ("fig", "1")])?;
+    let ours = with(&base, &[("plum/red", "2"), ("both/", "2")])?;
+    let theirs = with(&base, &[("", "2"), ("new/", "2"), ("both/", "2")])?;
+    let all = with(&ours, &[("", "2"), ("new/", "2")])?;
+    for (ours, theirs) in [(&ours, &theirs), (&theirs, &ours)] {
+        let merged = merge::trees(Some(&base), ours, theirs)?;
+        assert!(merged.conflicts.is_empty());
+        assert_eq!(merged.tree.root()?, all.root()?);
+    }
+    let other = with(&base, &[("plum/red", "3")])?;
+    let conflict = merge::trees(Some(&base), &ours, &other);
+    assert!(matches!(&conflict, Err(Error::Path(_))), "{conflict:?}");
+    Ok(())
+}
+
+#[test]
 fn what_one_side_left_alone_is_not_read() -> Outcome {
     let backend = Counted::new(Arc::new(MemoryBackend::new()));
     let counts = backend.counts();
