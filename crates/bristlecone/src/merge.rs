@@ -172,8 +172,7 @@ pub(crate) fn roots<F: Format>(
 
 /// Returns the root of a tree with all its edits, written; `None` if it is empty.
 pub(crate) fn stored_root<F: Format>(tree: &Tree<F>) -> Result<Option<ObjRef>> {
-    // There are formats that have no empty root to write.
-    if tree.is_empty()? { Ok(None) } else { Ok(Some(tree.clone().write()?.into())) }
+    tree.clone().append_edits()
 }
 
 struct Merge<'m, 'b, F: Format> {

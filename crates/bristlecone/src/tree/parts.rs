@@ -117,7 +117,17 @@ impl<F: Format> Tree<F> {
     /// Writes the pending edits. The tree counts as edited as before.
     fn write_pending(&mut self) -> Result<()> {
         self.attach_active();
-        let root = retry_swept(
+        let root = self.append_edits()?;
+        self.base = root.and_then(|root| self.store.unless_empty(root));
+        self.levels = self.levels_most();
+        self.patch = Some(Arc::new(Patch::new(PatchBase::Own(self.base))));
+        Ok(())
+    }
+
+    /// Hashes and writes what was edited, and returns the root; `None` for an empty tree, of which some formats have no object.
+    /// The edits stay pending.
+    pub(crate) fn append_edits(&mut self) -> Result<Option<ObjRef>> {
+        retry_swept(
             self,
             |tree| &*tree.store,
             |tree| {
@@ -125,11 +135,7 @@ impl<F: Format> Tree<F> {
                 let root = tree.flush_pending(&mut sink)?;
                 root.map(|root| tree.store.append(&mut sink, root)).transpose()
             },
-        )?;
-        self.base = root.and_then(|root| self.store.unless_empty(root));
-        self.levels = self.levels_most();
-        self.patch = Some(Arc::new(Patch::new(PatchBase::Own(self.base))));
-        Ok(())
+        )
     }
 
     /// Returns about how much memory edits take; `None` if that is more than `most`. Edits that several places share count once.

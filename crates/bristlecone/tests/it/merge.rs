@@ -225,6 +225,22 @@ fn keys_that_are_no_steps_are_merged_with_the_tree_unless_they_conflict() -> Out
 }
 
 #[test]
+fn a_value_over_a_stored_directory_is_refused_by_a_merge_whatever_came_of_edits_below_it() -> Outcome {
+    let mut base = Repo::memory().tree();
+    base.set("dir/x", "1")?;
+    base.write()?;
+    let mut ours = base.clone();
+    ours.set("dir", "2")?;
+    ours.set("dir/y", "3")?;
+    ours.remove("dir/y")?;
+    for (ours, theirs) in [(&ours, &base), (&base, &ours)] {
+        let refused = merge::trees(Some(&base), ours, theirs);
+        assert!(matches!(&refused, Err(Error::IsDirectory { path }) if path.to_string() == "dir"), "{refused:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_one_side_left_alone_is_not_read() -> Outcome {
     let backend = Counted::new(Arc::new(MemoryBackend::new()));
     let counts = backend.counts();
