@@ -447,7 +447,7 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         let is_of_here = Arc::ptr_eq(&tree.store.backend, &self.store.backend);
         if let (true, Some(prewritten)) = (is_of_here, &tree.prewritten) {
-            flush_prewritten(&tree.store, prewritten)?;
+            self.share_prewritten(tree, prewritten)?;
         }
         if tree.is_empty()? {
             return self.remove(&*path);
@@ -469,6 +469,22 @@ impl<F: Format> Tree<F> {
         }
         self.count_pending(tree.pending)?;
         self.edit(&path, PatchEdit::Dir(patch))
+    }
+
+    /// Sees to it that this tree finds the prewritten values of another one of this repository.
+    fn share_prewritten(&mut self, tree: &Self, prewritten: &Prewritten) -> Result<()> {
+        match &self.prewritten {
+            Some(own) if Arc::ptr_eq(own, prewritten) => Ok(()),
+            Some(_) => flush_prewritten(&tree.store, prewritten),
+            None => match flush_prewritten(&tree.store, prewritten) {
+                // They stay in memory, where both trees read them.
+                Err(Error::ReadOnly) => {
+                    self.prewritten = Some(prewritten.clone());
+                    Ok(())
+                }
+                done => done,
+            },
+        }
     }
 
     /// Takes a directory and edits of it in the place of all there is, which is an edit, too.

@@ -153,7 +153,7 @@ impl<F: Format> Tree<F> {
         if let Some(root) = self.copy_root(tree)? {
             return Ok((Some(root), None));
         }
-        let mut copy = Self::at(self.store.clone(), None);
+        let mut copy = self.beginning();
         for entry in tree.walk_all("")? {
             let (path, entry) = entry?;
             match (entry.kind(), entry.contents()?) {
@@ -167,10 +167,14 @@ impl<F: Format> Tree<F> {
             }
         }
         copy.attach_active();
-        if let Some(prewritten) = &copy.prewritten {
-            crate::store::flush_prewritten(&copy.store, prewritten)?;
-        }
         Ok((copy.base, copy.patch))
+    }
+
+    /// Returns an empty tree that is to be put into this one: large values that are set in it are prewritten for both.
+    pub(super) fn beginning(&mut self) -> Self {
+        let mut tree = Self::at(self.store.clone(), None);
+        tree.prewritten = Some(self.prewritten.get_or_insert_default().clone());
+        tree
     }
 
     /// Copies the objects of a tree of another backend and returns the root; `None` where they would be others here, or nothing can

@@ -170,7 +170,7 @@ impl<F: Format> Tree<F> {
             return self.put_plain(path.into_owned(), plain);
         }
         // Something in it may be refused, when other parts have been set.
-        let mut dir = Self::at(self.store.clone(), None);
+        let mut dir = self.beginning();
         dir.put_plain(Path::root(), plain)?;
         self.set_tree(&*path, &dir)
     }

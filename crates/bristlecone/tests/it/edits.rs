@@ -75,6 +75,36 @@ fn long_values_are_read_and_hashed_without_being_written() {
 }
 
 #[test]
+fn directories_with_long_values_are_put_into_trees_that_are_not_written() {
+    let long = Rng::new(1).bytes(5000);
+    let (mut here, mut elsewhere) = (Repo::memory().tree(), Repo::memory().tree());
+    let read_only = Repo::with_backend(Native::new(), Arc::new(ReadOnly(Arc::new(MemoryBackend::new()))));
+    let mut there = read_only.tree();
+    elsewhere.set("x", &long).unwrap();
+    for tree in [&mut here, &mut there] {
+        // From another repository, of the tree itself, and as a plain value.
+        tree.set_tree("copied", &elsewhere).unwrap();
+        tree.set("d/x", &long[1..]).unwrap();
+        let dir = tree.get_tree("d").unwrap().unwrap();
+        tree.set_tree("again", &dir).unwrap();
+        tree.set_plain("plain", &dir.to_plain().unwrap()).unwrap();
+        assert!(tree.get("copied/x").unwrap().unwrap() == long);
+        for path in ["d/x", "again/x", "plain/x"] {
+            assert!(tree.get(path).unwrap().unwrap() == long[1..], "{path}");
+        }
+    }
+    assert_eq!(here.root().unwrap(), there.root().unwrap());
+    // Of another tree of the same repository.
+    let mut other = read_only.tree();
+    other.set_tree("all", &there).unwrap();
+    assert!(other.get("all/d/x").unwrap().unwrap() == long[1..]);
+    assert_eq!(other.get_tree("all").unwrap().unwrap().root().unwrap(), here.root().unwrap());
+    // Those that are written are read from the store.
+    here.write().unwrap();
+    assert!(here.get("plain/x").unwrap().unwrap() == long[1..] && here.get("copied/x").unwrap().unwrap() == long);
+}
+
+#[test]
 fn a_value_over_a_stored_directory_is_refused_whatever_is_set_below_it_then() -> Result<(), Error> {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
