@@ -159,12 +159,16 @@ impl Collection<'_, '_> {
                 FrameStep::Frame { offset, frame, head } => (offset, frame, head),
                 FrameStep::Gap { offset, .. } => return damaged(offset),
             };
-            let payload = if frame.kind == FrameKind::Batch && frame.payload_bytes > 0 {
-                segment.payload(offset, &frame, &head).map_err(failed)?
-            } else {
-                None
-            };
-            each(offset, &frame, payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default())?;
+            let mut rows = Vec::new();
+            if frame.kind == FrameKind::Batch && frame.payload_bytes > 0 {
+                // What refs were moved to cannot be told without it, and they may lead to what nothing else does.
+                let payload = segment.payload(offset, &frame, &head).map_err(failed)?;
+                match payload.and_then(|(payload, _)| take_refs(&payload)) {
+                    Some(found) => rows = found,
+                    None => return damaged(offset),
+                }
+            }
+            each(offset, &frame, rows)?;
         }
         // The walk ends, too, where no frame follows. At the end of the file nobody knows whether one should.
         if walk.sealed || walk.at >= to || to == segment.bytes { Ok(()) } else { damaged(walk.at) }

@@ -102,6 +102,33 @@ fn nothing_is_removed_where_the_last_frames_of_a_segment_are_damaged() {
     assert!((0..300).all(|number| backend.read(&oid(number).into()).unwrap().is_some()));
 }
 
+/// A ref may have moved by a frame to what nothing else leads to.
+#[test]
+fn nothing_is_removed_where_the_moves_of_a_frame_are_damaged() {
+    for maps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small().maps(maps));
+        (0..40).for_each(|number| _ = commit(&backend, number, Durability::None).unwrap());
+        let moved = std::cell::Cell::new(0);
+        let refused = sweep(&backend, &SweepLimits::default(), &|| {
+            if moved.get() == 0 {
+                let end = backend.shared.published.end();
+                let target = Some(RefTarget::Object(oid(5).into()));
+                let wanted = RefMove { name: "side".to_owned(), expected: Expected::Any, to: target };
+                backend.append(Batch::new(), &[wanted], Durability::None).unwrap();
+                flip(
+                    &segment_file(dir.path(), (end >> 32) as u32),
+                    (end & 0xffff_ffff) + frame::HEAD_BYTES as u64 + 24,
+                );
+                moved.set(end & 0xffff_ffff);
+            }
+        });
+        assert!(matches!(&refused, Err(Error::Corrupt { offset, .. }) if *offset == moved.get()), "{refused:?}");
+        assert!(backend.read(&oid(5).into()).unwrap().is_some(), "maps {maps}");
+        kill(backend);
+    }
+}
+
 /// A copy would make what has decayed look right, since it has a checksum of its own.
 #[test]
 fn a_record_that_has_decayed_since_it_was_read_is_not_copied() {
