@@ -62,6 +62,7 @@ mod log;
 mod maintenance;
 mod marks;
 mod memory;
+mod mend;
 mod notes;
 mod prefix;
 mod published;

@@ -1,5 +1,6 @@
 //! `cone repair`: what can be put right after files were lost.
 
+use bristlecone::disk::Repaired;
 use clap::Args;
 
 use super::Context;
@@ -13,7 +14,8 @@ Examples:
   cone repair --accept-end   give up what was lost at the end of the log, and go on
 
 The header, a file named store, is restored from segments/store.copy if that copy belongs to the segments which
-are there. Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
+are there. In the log the damaged head of a frame is put back from what stands around it, if the frame is whole otherwise.
+Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
 --accept-end the store goes on without what is lost; all bytes behind the end are first copied to a file beside the
 segments. `cone check` tells what is damaged otherwise.")]
 pub(super) struct RepairArgs {
@@ -33,6 +35,13 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     if repaired.copy_restored {
         out.made("the copy of the header was written anew")?;
     }
+    match repaired.frames_restored {
+        0 => {}
+        1 => out.made("the damaged head of a frame in the log was put back from what stands around it")?,
+        frames => out.made(format!(
+            "the damaged heads of {frames} frames in the log were put back from what stands around them"
+        ))?,
+    }
     if let Some(accepted) = &repaired.accepted {
         let lost = &accepted.lost;
         out.made(format!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
@@ -44,7 +53,7 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
             }
         }
     }
-    if !repaired.header_restored && !repaired.copy_restored && repaired.accepted.is_none() {
+    if repaired == Repaired::default() {
         out.line("there was nothing to repair; `cone check` looks at every object")?;
     }
     let accepted = repaired.accepted.map(|accepted| {
@@ -59,6 +68,7 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     out.document(fields! {
         "header_restored": repaired.header_restored,
         "copy_restored": repaired.copy_restored,
+        "frames_restored": repaired.frames_restored,
         "accepted": accepted,
     })
 }

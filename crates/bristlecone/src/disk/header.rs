@@ -196,7 +196,7 @@ impl StoreHeader {
     }
 
     /// Calls `each` with the segments of the log, until it returns that it has seen enough.
-    fn each_segment(
+    pub(super) fn each_segment(
         &self,
         storage: &Arc<dyn Storage>,
         writable: bool,

@@ -277,6 +277,51 @@ fn a_note_of_the_end_that_is_old_or_missing_or_damaged_claims_nothing_more() {
     }
 }
 
+/// The head of a frame follows from what stands around it. Where more is damaged, it does not.
+#[test]
+fn a_damaged_head_of_a_frame_is_put_back_from_what_stands_around_it() {
+    let (whole, states) = store();
+    let names: Vec<String> =
+        whole.files().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".seg")).collect();
+    let mut mended = 0;
+    for name in &names {
+        let bytes = whole.contents(name).unwrap();
+        let frames: Vec<usize> = (0..bytes.len()).step_by(8).filter(|&at| bytes[at..].starts_with(b"BCF1")).collect();
+        for (place, &at) in frames.iter().enumerate() {
+            let head = &bytes[at..at + 64];
+            let follows = place + 1 < frames.len() || *name != last_segment(&whole);
+            for (from, wrong) in [(0, &[0x55; 64][..]), (0, &[0; 64][..]), (0, &[0xee][..]), (40, &[0xee; 8][..])] {
+                let disk = whole.fork();
+                disk.overwrite(name, (at + from) as u64, wrong);
+                if !follows {
+                    // It looks like one that a crash cut short.
+                    assert_eq!(DiskBackend::repair(Arc::new(disk), tiny(), false).unwrap().frames_restored, 0);
+                    continue;
+                }
+                let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap();
+                assert_eq!((repaired.frames_restored, repaired.accepted), (1, None), "{name} at {at}");
+                let disk = disk.reboot(3, Policy::Lost);
+                assert_eq!(&disk.contents(name).unwrap()[at..at + 64], head, "{name} at {at}");
+                let backend = open(&disk, false).unwrap();
+                assert_eq!(backend.list_refs("").unwrap(), *states.last().unwrap());
+                assert_eq!(check(&backend), []);
+                mended += 1;
+            }
+            let Some(&next) = frames.get(place + 1) else { continue };
+            // A byte of its first record or of its moves, or its trailer.
+            for other in [at + 64 + 20, next - 20, next - 1] {
+                let disk = whole.fork();
+                disk.overwrite(name, at as u64, &[0x55; 64]);
+                disk.flip(name, other as u64, 1);
+                let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false);
+                assert!(!repaired.is_ok_and(|repaired| repaired.frames_restored > 0), "{name} at {at}");
+                assert_eq!(disk.contents(name).unwrap()[at..at + 64], [0x55; 64]);
+            }
+        }
+    }
+    assert!(mended > 20, "{mended}");
+}
+
 /// A segment without a byte stands behind a loss: a power cut left it, and it keeps nobody from accepting the loss.
 #[test]
 fn a_loss_is_accepted_with_an_empty_segment_behind_it() {
@@ -286,7 +331,7 @@ fn a_loss_is_accepted_with_an_empty_segment_behind_it() {
     let bytes = whole.contents(&name).unwrap();
     let last = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64;
     let mut accepted = 0;
-    for (at, blank) in (100..last).step_by(23).flat_map(|at| [0, 4096].map(|blank| (at, blank))) {
+    for (at, blank) in (100..last).step_by(5).flat_map(|at| [0, 4096].map(|blank| (at, blank))) {
         if bytes[at as usize] == 0 {
             continue;
         }

@@ -107,17 +107,22 @@ impl Segment {
 
     /// Whether the records of the frame at `offset` are what its head says.
     pub(in crate::disk) fn records_right(&self, offset: u64, frame: &Frame) -> io::Result<bool> {
-        let (mut at, bytes) = (offset + HEAD_BYTES as u64, u64::from(frame.record_bytes));
+        let found = self.records_check(offset + HEAD_BYTES as u64, u64::from(frame.record_bytes))?;
+        Ok(found == frame.records_check)
+    }
+
+    /// Returns the checksum over so many bytes of records from an offset on.
+    pub(in crate::disk) fn records_check(&self, from: u64, bytes: u64) -> io::Result<u64> {
         if self.map.is_some() || bytes <= CHUNK_BYTES {
-            return Ok(frame::records_check(&self.bytes_at(at, bytes)?) == frame.records_check);
+            return Ok(frame::records_check(&self.bytes_at(from, bytes)?));
         }
         let (mut state, mut buffer) = (Xxh3::new(), Vec::new());
-        let end = at + bytes;
+        let (mut at, end) = (from, from + bytes);
         while at < end {
             let chunk = self.window(at, CHUNK_BYTES.min(end - at), &mut buffer)?;
             state.update(chunk);
             at += chunk.len() as u64;
         }
-        Ok(state.digest() == frame.records_check)
+        Ok(state.digest())
     }
 }
