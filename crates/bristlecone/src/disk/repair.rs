@@ -10,6 +10,7 @@ use super::{
     header::verified_copy,
     lock::NOTICED,
     log::{DiskState, LogWriter},
+    readers::READERS,
     segment::Segment,
 };
 use crate::{
@@ -60,7 +61,8 @@ impl DiskBackend {
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
-    /// log is lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    /// log is lost; [`Error::Locked`], also where an end is to be accepted while another process has the store open;
+    /// [`Error::Corrupt`], [`Error::NoSpace`], [`Error::Io`].
     pub fn repair(storage: Arc<dyn Storage>, options: DiskOptions, accept_end: bool) -> Result<Repaired, Error> {
         let mut repaired = Repaired::default();
         let header = match StoreHeader::read(&storage) {
@@ -162,6 +164,7 @@ impl DiskState {
             Some(Damage { file: self.storage.describe(&name), offset, oid: None, reason })
         });
         if let Some(lost) = lost.or(damaged) {
+            self.refuse_others()?;
             let kept = if log.tail.next == 0 { self.keep_behind(&segment, log.tail.end)? } else { None };
             let kept = kept.into_iter().chain(self.keep_segments_behind(log.tail.segment)?);
             let (kept_in, bytes): (Vec<_>, Vec<_>) = kept.unzip();
@@ -190,6 +193,23 @@ impl DiskState {
             self.claim_anew(log.tail.location())?;
         }
         Ok(accepted)
+    }
+
+    /// Fails while another process has the store open: it may know more of the log than that has by now, and would append behind it.
+    fn refuse_others(&self) -> Result<(), Error> {
+        let mut others = Vec::new();
+        self.each_reader(&mut |_, who| others.push(who)).map_err(|error| self.io(READERS, error))?;
+        // The note of this process is among them.
+        if others.len() <= usize::from(self.reader.get().is_some()) {
+            return Ok(());
+        }
+        let own = std::process::id();
+        let other = others.into_iter().flatten().map(|who| who.process).find(|&process| process != own);
+        let holder = match other {
+            Some(process) => format!("process {process}, which has the store open"),
+            None => "another process, which has the store open".to_owned(),
+        };
+        Err(Error::Locked { file: self.storage.describe(READERS), holder, waited_ms: 0 })
     }
 
     /// Gives the segments behind the one in which the log ends other names, durably; returns these, and the lengths of the files.

@@ -277,6 +277,33 @@ fn a_note_of_the_end_that_is_old_or_missing_or_damaged_claims_nothing_more() {
     }
 }
 
+/// A process that knows more of the log than an accepted end leaves would append behind that end.
+#[test]
+fn no_end_is_accepted_while_another_process_has_the_store_open() {
+    let (disk, states) = store();
+    let accept = || DiskBackend::repair(Arc::new(disk.clone()), tiny(), true);
+    for read_only in [false, true] {
+        let other = open(&disk, read_only).unwrap();
+        assert_eq!(accept().unwrap().accepted, None, "nothing is lost");
+        drop(other);
+    }
+    let other = open(&disk, false).unwrap();
+    let name = last_segment(&disk);
+    let bytes = disk.contents(&name).unwrap();
+    let end = (bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1).next_multiple_of(8);
+    // The trailer of the last commit.
+    disk.flip(&name, end - CHECKPOINT_BYTES - 1, 1);
+    let damaged = disk.contents(&name);
+    let refused = accept();
+    assert!(matches!(&refused, Err(Error::Locked { .. })), "{refused:?}");
+    assert!(refused.unwrap_err().to_string().contains("which has the store open"));
+    assert_eq!(disk.contents(&name), damaged);
+    drop(other);
+    assert!(accept().unwrap().accepted.is_some());
+    let backend = open(&disk, false).unwrap();
+    assert!(states.contains(&backend.list_refs("").unwrap()) && check(&backend).is_empty());
+}
+
 /// The head of a frame follows from what stands around it. Where more is damaged, it does not.
 #[test]
 fn a_damaged_head_of_a_frame_is_put_back_from_what_stands_around_it() {
