@@ -135,6 +135,11 @@ pub struct DiskOptions {
     /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
     /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map;
     /// elsewhere the objects.
+    ///
+    /// It is no budget for what finds objects, which stays in memory beside it: from the first lookup by id on 11 to 22 bytes for
+    /// each record of the segment in which the log ends; a hundredth of the index of each sealed segment that was looked into, or
+    /// all of it, 12 bytes for each record, where the process may have no further map and no further open file; and the refs
+    /// that moved lately. [`BackendStats::memory_bytes`] counts these, too.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
