@@ -312,6 +312,10 @@ impl StoreState {
             time: word32(head, TIME_AT),
             ..Self::default()
         };
+        // The next collection adds one.
+        if state.epoch == u64::MAX {
+            return Err("the state has a number that none can follow");
+        }
         let mut rest = sections;
         while !rest.is_empty() {
             let (tag, body, next) = take_section(rest).ok_or("the state's sections do not add up")?;
@@ -546,6 +550,14 @@ mod tests {
         // Numbers of records are added up, and none is shorter than its header.
         for (bytes, records, right) in [(64, 0, true), (112, 1, true), (112, 2, false), (4096, u64::MAX, false)] {
             assert_eq!(of(COLD + 1, bytes, records), right, "{records} records in {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_number_that_none_can_follow_is_refused() {
+        for (epoch, right) in [(1, true), (u64::MAX - 1, true), (u64::MAX, false)] {
+            let bytes = StoreState { epoch, ..state() }.encode(5);
+            assert_eq!(StoreState::decode(&bytes, 5).is_ok(), right, "{epoch}");
         }
     }
 
