@@ -361,6 +361,7 @@ impl DiskBackend {
             }
             if shared.lock.is_some() {
                 shared.gather_notes();
+                shared.derived.remove_abandoned();
             }
         }
         shared.look_for_garbage();

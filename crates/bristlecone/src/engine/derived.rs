@@ -8,6 +8,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io,
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -23,6 +24,11 @@ const CHECK_AT: usize = LENGTH_AT + 8;
 /// Bytes before the contents: 24 = 8 magic + 8 length + 8 check.
 const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 24, "the fields of a derived file's head add up");
+
+/// How the name of a file goes on that is not whole yet; 16 hexadecimal digits follow.
+const NEW: &str = ".new-";
+/// Who writes a file locks it. Programs of before did not, and wrote on within so long.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longer files are not read: the index of a history of a hundred million commits is shorter.
 const DERIVED_BYTES_MAX: u64 = 1 << 33;
@@ -82,7 +88,7 @@ impl Derived {
 
     /// As [`Derived::write`], by the path.
     pub(crate) fn write_at(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let new = format!("{path}.new-{:016x}", RandomState::new().hash_one(0));
+        let new = format!("{path}{NEW}{:016x}", RandomState::new().hash_one(0));
         let open = || retry(|| self.storage.open(&new, OpenMode::CreateNew));
         let opened = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -95,6 +101,8 @@ impl Derived {
         head[LENGTH_AT..CHECK_AT].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         head[CHECK_AT..].copy_from_slice(&xxh3_64(bytes).to_le_bytes());
         let written = opened.and_then(|file| {
+            // Where there are no locks, its age tells.
+            let _ = file.try_lock();
             write_all_at(&*file, &head, 0)?;
             write_all_at(&*file, bytes, HEAD_BYTES as u64)?;
             retry(|| self.storage.rename(&new, path))
@@ -104,6 +112,26 @@ impl Derived {
             let _ = self.storage.remove(&new);
             Error::io(self.storage.describe(path), error)
         })
+    }
+
+    /// Removes what processes have left that died while they wrote a file.
+    pub(crate) fn remove_abandoned(&self) {
+        for name in self.storage.list(&self.folder).unwrap_or_default() {
+            let digits = name.rsplit_once(NEW).map_or("", |(_, digits)| digits);
+            let path = format!("{}/{name}", self.folder);
+            if digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) && self.is_abandoned(&path) {
+                let _ = self.storage.remove(&path);
+            }
+        }
+    }
+
+    /// Whether no process writes a file any more.
+    fn is_abandoned(&self, path: &str) -> bool {
+        let Ok(stat) = self.storage.stat(path) else { return false };
+        let written = SystemTime::UNIX_EPOCH + Duration::from_nanos(stat.modified_ns);
+        // A clock that was put back says nothing.
+        let is_old = SystemTime::now().duration_since(written).is_ok_and(|age| age > WRITTEN_WITHIN);
+        is_old && self.storage.open(path, OpenMode::Write).is_ok_and(|file| file.try_lock().unwrap_or(false))
     }
 
     /// Returns the path of a derived file. Bytes that a file's name may lack are written `%XX`.

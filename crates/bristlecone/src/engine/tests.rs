@@ -148,6 +148,30 @@ fn a_derived_file_that_cannot_be_written_leaves_the_old_one() {
 }
 
 #[test]
+fn what_is_left_of_a_derived_file_that_nobody_writes_any_more_is_removed() {
+    let (dir, storage) = folder();
+    let derived = Derived::new(storage.clone(), "caches");
+    derived.write("history", b"whole").unwrap();
+    let path = |name: &str| dir.path().join("caches").join(name);
+    let [left, young, locked, other] = ["0123456789abcdef", "0123456789abcde0", "0123456789abcde1", "0123"]
+        .map(|digits| format!("history.new-{digits}"));
+    let all = [&*left, &*young, &*locked, &*other];
+    all.iter().for_each(|name| std::fs::write(path(name), "a part").unwrap());
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    for name in [&*left, &*locked, &*other, "history"] {
+        std::fs::File::options().write(true).open(path(name)).unwrap().set_modified(old).unwrap();
+    }
+    let writer = storage.open(&format!("caches/{locked}"), OpenMode::Write).unwrap();
+    assert!(writer.try_lock().unwrap());
+    derived.remove_abandoned();
+    assert_eq!(all.map(|name| path(name).exists()), [false, true, true, true]);
+    assert_eq!(derived.read("history").unwrap().as_deref(), Some(&b"whole"[..]));
+    drop(writer);
+    derived.remove_abandoned();
+    assert_eq!(all.map(|name| path(name).exists()), [false, true, false, true]);
+}
+
+#[test]
 fn names_of_derived_files_stay_in_their_folder() {
     let derived = Derived::new(folder().1, "caches");
     let paths = [

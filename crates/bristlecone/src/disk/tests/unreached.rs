@@ -32,6 +32,20 @@ fn die(backend: DiskBackend) {
 }
 
 #[test]
+fn who_opens_the_store_to_write_removes_what_a_killed_process_left_of_a_derived_file() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path(), small()));
+    let left = dir.path().join("derived/history.new-0123456789abcdef");
+    fs::write(&left, "a part").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::options().write(true).open(&left).unwrap().set_modified(old).unwrap();
+    drop(DiskBackend::open(storage(dir.path()), None, small(), true).unwrap());
+    assert!(left.exists(), "who reads changes nothing");
+    drop(open(dir.path(), small()));
+    assert!(!left.exists());
+}
+
+#[test]
 fn what_no_ref_move_follows_is_counted_once_the_backend_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small());
