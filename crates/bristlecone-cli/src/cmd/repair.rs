@@ -14,7 +14,7 @@ Examples:
   cone repair --accept-end   give up what was lost at the end of the log, and go on
 
 The header, a file named store, is restored from segments/store.copy if that copy belongs to the segments which
-are there. In the log the damaged head of a frame is put back from what stands around it, if the frame is whole otherwise.
+are there. A frame of the log is put right by what stands around it, if its head alone is damaged, or its end by a byte or so.
 Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
 --accept-end the store goes on without what is lost; all bytes behind the end are first copied to a file beside the
 segments. `cone check` tells what is damaged otherwise.")]
@@ -37,10 +37,8 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     }
     match repaired.frames_restored {
         0 => {}
-        1 => out.made("the damaged head of a frame in the log was put back from what stands around it")?,
-        frames => out.made(format!(
-            "the damaged heads of {frames} frames in the log were put back from what stands around them"
-        ))?,
+        1 => out.made("a damaged frame of the log was put right by what stands around it")?,
+        frames => out.made(format!("{frames} damaged frames of the log were put right by what stands around them"))?,
     }
     if let Some(accepted) = &repaired.accepted {
         let lost = &accepted.lost;

@@ -1,8 +1,9 @@
-//! Mending the heads of frames: what was in one follows from what stands around it.
+//! Mending frames of which a part is damaged: what was there follows from what stands around it.
 //!
 //! Where a frame begins and ends, its neighbours tell; which of its bytes are records, the checksums of these. How far the log was
 //! durable, who wrote the frame and when, lies between what the neighbours say of themselves. The frame's trailer depends on its
-//! whole head, and what is behind the frame repeats that trailer. So a head with which the trailer is right is the one that was there.
+//! whole head, and what is behind the frame repeats that trailer. So a head with which the trailer is right is the one that was there. In the same way the moves of refs are right
+//! again once that trailer is, whether a byte of them was damaged or the trailer itself.
 
 use std::{collections::HashMap, io, ops::Range, sync::Arc};
 
@@ -20,6 +21,8 @@ use crate::{Error, storage::Storage};
 
 /// So many heads are tried for a frame.
 const TRIES_MAX: u64 = 1 << 22;
+/// In a longer payload no damaged byte is looked for.
+const PAYLOAD_MENDED_MAX: usize = 4 << 10;
 
 /// What is known between two frames.
 #[derive(Clone, Copy)]
@@ -60,8 +63,8 @@ impl Seam {
 }
 
 impl StoreHeader {
-    /// Writes the heads of frames that are damaged and follow from what stands around them, durably; returns how many these are. The
-    /// caller holds the store's lock.
+    /// Writes what of frames is damaged and follows from what stands around it, durably; returns how many frames these are. The caller
+    /// holds the store's lock.
     pub(super) fn mend_frames(&self, storage: &Arc<dyn Storage>) -> Result<u64, Error> {
         let mut next: HashMap<u32, SegmentHead> = HashMap::new();
         self.each_segment(storage, false, &mut |segment| {
@@ -77,29 +80,42 @@ impl StoreHeader {
     }
 }
 
-/// Mends the heads of a segment's frames; `next`: the head of the segment that goes on from it, if one does.
+/// Mends the frames of a segment; `next`: the head of the segment that goes on from it, if one does.
 fn mend_segment(segment: &Segment, salt: u64, next: Option<&SegmentHead>) -> io::Result<u64> {
     let Some(head) = &segment.head else { return Ok(0) };
     let ends = vec![segment.location(segment.frames_at())];
     let mut mender =
         Mender { segment, salt, version: head.version, before: Some(Seam::behind_head(head)), ends, mended: 0 };
+    let next = next.filter(|next| next.previous_end >> 32 == u64::from(segment.number));
+    let next = next.map(|next| (next.previous_end & 0xffff_ffff, Seam::before_head(next)));
+    // What is known where a frame ends: by the frame behind it, or by the next segment if it is the seal.
+    let behind = |end: u64| -> io::Result<Option<Seam>> {
+        match segment.frame(end, salt)? {
+            Some((frame, _)) => Ok(Some(Seam::before(&frame))),
+            None => Ok(next.filter(|next| next.0 == end).map(|next| next.1)),
+        }
+    };
     let mut walk = FrameWalk::new(segment, salt, segment.frames_at(), segment.bytes);
     while let Some(step) = walk.step()? {
         match step {
-            FrameStep::Frame { offset, frame, head } => mender.pass(offset, &frame, &head)?,
+            FrameStep::Frame { offset, frame, head } => {
+                mender.pass(offset, &frame, &head)?;
+                if mender.before.is_none()
+                    && let Some(behind) = behind(offset + frame.bytes())?
+                {
+                    mender.fill_payload(offset, &frame, &head, &behind)?;
+                }
+            }
             FrameStep::Gap { offset, end } => {
-                if let Some((frame, _)) = segment.frame(end, salt)? {
-                    mender.fill(offset..end, &Seam::before(&frame))?;
+                if let Some(behind) = behind(end)? {
+                    mender.fill_head(offset..end, &behind)?;
                 }
             }
         }
     }
     // The head of the seal, behind which no frame is.
-    if let Some(next) = next.filter(|next| !walk.sealed && next.previous_end >> 32 == u64::from(segment.number)) {
-        let end = next.previous_end & 0xffff_ffff;
-        if walk.at < end && end <= segment.bytes {
-            mender.fill(walk.at..end, &Seam::before_head(next))?;
-        }
+    if let Some((end, behind)) = next.filter(|next| !walk.sealed && (walk.at + 1..=segment.bytes).contains(&next.0)) {
+        mender.fill_head(walk.at..end, &behind)?;
     }
     if mender.mended > 0 {
         segment.file()?.sync_data()?;
@@ -127,8 +143,23 @@ impl Mender<'_> {
         Ok(())
     }
 
+    /// Writes payload and trailer of a frame with a right head, if a byte of the one or any of the other is all that is damaged.
+    fn fill_payload(&mut self, offset: u64, frame: &Frame, head: &[u8; HEAD_BYTES], behind: &Seam) -> io::Result<()> {
+        let at = offset + HEAD_BYTES as u64 + u64::from(frame.record_bytes);
+        let mut payload = self.segment.bytes_at(at, u64::from(frame.payload_bytes))?.into_owned();
+        if behind.sequence != frame.sequence.wrapping_add(1)
+            || !mend_byte(&mut payload, |payload| frame::trailer(head, payload) == behind.chain)
+        {
+            return Ok(());
+        }
+        payload.extend_from_slice(&behind.chain.to_le_bytes());
+        self.segment.write_all_at(&payload, at)?;
+        self.mended += 1;
+        self.pass(offset, frame, head)
+    }
+
     /// Writes the head of the frame that has these bytes, if it is one and its head is all that is damaged.
-    fn fill(&mut self, range: Range<u64>, behind: &Seam) -> io::Result<()> {
+    fn fill_head(&mut self, range: Range<u64>, behind: &Seam) -> io::Result<()> {
         let Some(before) = self.before.take() else { return Ok(()) };
         let Some(head) = self.head(&range, &before, behind)? else { return Ok(()) };
         self.segment.write_all_at(&head, range.start)?;
@@ -220,4 +251,22 @@ impl Mender<'_> {
         ends.dedup();
         ends
     }
+}
+
+/// Whether bytes are right, or become so where one of them is another, which takes its place then.
+fn mend_byte(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
+    if is_right(bytes) || bytes.len() > PAYLOAD_MENDED_MAX {
+        return is_right(bytes);
+    }
+    for at in 0..bytes.len() {
+        let found = bytes[at];
+        for byte in 0..=u8::MAX {
+            bytes[at] = byte;
+            if is_right(bytes) {
+                return true;
+            }
+        }
+        bytes[at] = found;
+    }
+    false
 }

@@ -26,7 +26,7 @@ pub struct Repaired {
     pub header_restored: bool,
     /// The header's copy was missing or damaged, and was written again.
     pub copy_restored: bool,
-    /// How many frames of the log got back a head that was damaged.
+    /// How many frames of the log, a part of which was damaged, are whole again.
     pub frames_restored: u64,
     /// Where the log was taken to end, if that was asked for and something was lost.
     pub accepted: Option<AcceptedEnd>,
@@ -55,8 +55,8 @@ pub(super) enum RecoveryMode {
 impl DiskBackend {
     /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
     ///
-    /// The header comes from its copy, if that is the one of these segments; the head of a frame from what stands around it, if
-    /// nothing else of the frame is damaged and another one follows. Accepting the end gives up what was
+    /// The header comes from its copy, if that is the one of these segments; a frame whose head alone is
+    /// damaged, or its trailer, or a byte of the moves of refs in it, from what stands around it, if another one follows. Accepting the end gives up what was
     /// acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments first.
     ///
     /// # Errors
