@@ -128,6 +128,31 @@ fn what_an_append_reuses_while_it_is_collected_stays_with_all_below_it() {
     });
 }
 
+/// No writer makes objects that are below themselves, and whoever forges them does not keep a collection busy for ever. A chain that is
+/// as deep, and deeper, is none.
+#[test]
+fn objects_that_are_below_themselves_end_a_collection() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (_disk, backend) = store(&options.cold_bytes(1 << 20));
+        let chain: Vec<u64> = (0..5000).map(|number| 100 + number).collect();
+        let mut batch = Batch::since(backend.sweeps());
+        for &number in &chain {
+            let children = if number > 100 { vec![number - 1] } else { Vec::new() };
+            batch.put(Kind::Node, oid(number), &body(&children), &vec![Location::NONE; children.len()], &[]);
+        }
+        backend.append(batch, &[move_to("deep", chain.last().copied())], Durability::None).unwrap();
+        assert!(sweep(&backend, &|| ()).objects > 0);
+        assert_eq!(reached(&backend, "deep"), chain);
+        append(&backend, 20, &[21], None).unwrap();
+        append(&backend, 21, &[22], None).unwrap();
+        append(&backend, 22, &[20], Some("circle")).unwrap();
+        append_garbage(&backend, 30);
+        let swept = try_sweep(&backend, &SweepLimits::default(), &|| ());
+        assert!(matches!(&swept, Err(Error::Corrupt { oid: Some(_), .. })), "{swept:?}");
+        assert_eq!(reached(&backend, "main"), [2, 3]);
+    }
+}
+
 /// A collection remembers what it found to stay in cold segments; another one may have dropped that since.
 #[test]
 fn what_was_dropped_since_and_written_again_is_not_taken_for_what_stays() {

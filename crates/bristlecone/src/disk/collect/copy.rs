@@ -1,6 +1,9 @@
 //! Copying what is live in the log to cold segments, and what was appended meanwhile.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
@@ -18,6 +21,8 @@ use crate::{
 
 /// Of objects that are being copied, so many at a time have their children at hand.
 const OPEN_MAX: usize = 1024;
+/// From so many on, each below the one before, it is watched that none is below itself: no writer makes such objects, but a forger does.
+const WATCHED_FROM: usize = 4096;
 
 /// An object that is being copied: its children go first.
 struct OpenObject {
@@ -39,7 +44,7 @@ impl Collection<'_, '_> {
 
     /// Copies an object with all below it, children first, unless that was done.
     fn copy(&mut self, root: ObjRef) -> Result<(), Error> {
-        let mut open: Vec<OpenObject> = Vec::new();
+        let (mut open, mut watched): (Vec<OpenObject>, HashSet<u64>) = Default::default();
         open.extend(self.open(&root)?.1);
         while let Some(top) = open.last_mut() {
             let Some(children) = &mut top.children else {
@@ -58,6 +63,10 @@ impl Collection<'_, '_> {
                     wanted.at = at.unwrap_or(wanted.at);
                     if let Some(opened) = opened {
                         let depth = open.len();
+                        if depth >= WATCHED_FROM && !watched.insert(opened.at.0) {
+                            let reason = "the object is below itself; nothing is removed before that is mended";
+                            return Err(self.view.damaged(&opened.oid, opened.at, reason.to_owned()));
+                        }
                         if depth >= OPEN_MAX {
                             open[depth - OPEN_MAX].children = None;
                         }
@@ -66,6 +75,9 @@ impl Collection<'_, '_> {
                 }
                 None => {
                     let Some(done) = open.pop() else { break };
+                    if open.len() >= WATCHED_FROM {
+                        watched.remove(&done.at.0);
+                    }
                     self.write(&done.oid, done.at, &done.children.unwrap_or_default())?;
                 }
             }
