@@ -8,8 +8,8 @@ use std::{
 };
 
 use bristlecone::{
-    AbsentReason, CommitId, Durability, Error, Expected, Info, Kind, LogOptions, MemoryBackend, Native, RefMove,
-    RefTarget, Repo, Retention, Signature, SweepDue, SweepLimits,
+    AbsentReason, Batch, CommitId, Durability, Error, Expected, Info, Kind, Location, LogOptions, MemoryBackend,
+    Native, RefMove, RefTarget, Repo, Retention, Signature, Sink, SweepDue, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
@@ -260,6 +260,28 @@ fn rules_of_time_go_by_the_committers_date() {
     set(&repo, "last 1s refs/heads/*\n");
     assert_eq!(sweep(&repo).commits, 4);
     assert_eq!(messages(&repo, &[head]).len(), 1);
+}
+
+/// No commit names itself, and a forged one that does keeps no collection busy for ever.
+#[test]
+fn a_forged_history_that_goes_in_a_circle_ends_a_rule_of_time() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny().locations(false));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let made = [0, 1].map(|number| {
+        let info = info(number).by(Signature::new("Ann", now));
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set("n", number.to_string())).unwrap().oid()
+    });
+    // The first by its id, with what the second is: its parent is the first.
+    let backend = repo.backend();
+    let second = backend.read(&made[1].into()).unwrap().unwrap();
+    let words: Vec<u64> = (0..).map_while(|index| second.metadata_word(index)).collect();
+    let mut forged = Batch::since(backend.sweeps());
+    forged.put(Kind::Commit, made[0], second.body(), &vec![Location::NONE; second.children()], &words);
+    backend.append(forged, &[], Durability::None).unwrap();
+    set(&repo, "last 5h refs/heads/*\n");
+    let swept = repo.sweep(&[], &SweepLimits::default());
+    assert!(matches!(&swept, Ok(_) | Err(Error::Corrupt { .. })), "{swept:?}");
 }
 
 #[test]
