@@ -22,7 +22,7 @@ use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
     git::Git as RealGit,
-    sim::{Fault, Hooked, SimStorage, Times},
+    sim::{Fault, Hooked, Policy, SimStorage, Times},
 };
 
 use crate::{
@@ -106,6 +106,22 @@ fn a_removal_that_fails_leaves_no_new_bytes_of_packed_refs() {
         failed += usize::from(done.is_err());
     }
     assert!(failed >= 3, "{failed}");
+}
+
+/// By default Git syncs `packed-refs` no more than other refs, and it removes the files of those that it packed.
+#[test]
+fn a_flush_makes_durable_what_a_git_packed_meanwhile() {
+    let sim = SimStorage::new();
+    let backend = SimGit::default().create(Arc::new(sim.clone())).unwrap();
+    let made = repo(backend.clone());
+    commit(&made, "side");
+    let head = made.branch("side").unwrap().head().unwrap().unwrap();
+    write(&sim, "packed-refs.new", format!("{} refs/heads/side\n", head.oid()).as_bytes());
+    sim.rename("packed-refs.new", "packed-refs").unwrap();
+    sim.remove("refs/heads/side").unwrap();
+    backend.flush().unwrap();
+    let cut = SimGit::default().open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap();
+    assert_eq!(repo(cut).branch("side").unwrap().head().unwrap(), Some(head));
 }
 
 /// Puts what a process of ours leaves that is killed while it removes a packed ref, and what one leaves that is killed

@@ -309,14 +309,19 @@ impl Refs {
         self.files.sync_all(&open)
     }
 
-    /// Makes a ref durable as it is: its file, if it has one, and its name.
+    /// Makes a ref durable as it is: its file, or else the file of packed refs, and its name.
     pub(crate) fn sync(&self, name: &str) -> Result<()> {
         let path = if name == super::STORE_HEAD { self.store_head_path() } else { self.path(name) };
-        match self.files.sync(&path) {
-            Ok(_) => {}
+        let own = match self.files.sync(&path) {
+            Ok(own) => own,
             // A folder is where the ref was.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => {}
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => false,
             Err(error) => return Err(error),
+        };
+        // A Git that packed the ref meanwhile syncs that file no more than others, and the names that are synced below take
+        // the ref's own file away.
+        if !own {
+            self.files.sync(packed::PACKED_REFS)?;
         }
         self.sync_names(&path, true)
     }
