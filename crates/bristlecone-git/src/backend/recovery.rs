@@ -96,11 +96,18 @@ impl Recovery {
         }
         refs.remove_wordless_locks(wanted.keys())?;
         let journal_ns = if files.reach() == Reach::Local { journal.modified_ns()? } else { 0 };
+        let mut removed = HashSet::new();
+        for name in wanted.keys() {
+            if refs.is_removed(name, rules)? {
+                removed.insert(name.clone());
+            }
+        }
         mend_logs(refs, rules, &mut walk, &wanted)?;
         for (name, wanted) in &wanted {
             // Our own values are written before the lines that tell of them.
             let younger = journal_ns > 0 && refs.modified_ns(name)? > journal_ns;
-            match set_right(refs, rules, &mut walk, (name, younger), wanted) {
+            let seen = Seen { younger, removed: removed.contains(name) };
+            match set_right(refs, rules, &mut walk, (name, seen), wanted) {
                 // Another ref was made since, where this one would be: by a Git, which knew better.
                 Err(Error::RefClash { .. }) => {}
                 done => done?,
@@ -169,13 +176,21 @@ struct Wanted {
     history: Vec<Value>,
 }
 
-/// Sets a ref to what it should hold, unless it holds something newer that is whole. `younger`: its file was written after
-/// the journal, also if it holds what it held before: a Git went back to that.
+/// What was seen of a ref that may show that a Git moved it since, also where it holds what it held before.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Its file was written after the journal.
+    younger: bool,
+    /// It is gone with its reflog.
+    removed: bool,
+}
+
+/// Sets a ref to what it should hold, unless it holds something newer that is whole, or a Git removed it.
 fn set_right(
     refs: &Refs,
     rules: &MoveRules,
     walk: &mut Reachability<'_>,
-    (name, younger): (&str, bool),
+    (name, seen): (&str, Seen),
     wanted: &Wanted,
 ) -> Result<()> {
     let locked = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
@@ -185,8 +200,19 @@ fn set_right(
         Err(Error::Corrupt { .. }) => (None, true),
         Err(error) => return Err(error),
     };
-    let newer = now.is_some() && !torn && (younger || !wanted.history.contains(&now));
-    if now == wanted.value && !torn || newer && walk.is_whole(now.as_ref())? {
+    if now == wanted.value && !torn {
+        return Ok(());
+    }
+    let newer = match &now {
+        // No power cut takes the name of a ref that was there all the time.
+        None => seen.removed && !wanted.history.contains(&None),
+        // Where another ref moved later, the journal is younger all the same, and the reflog tells.
+        Some(_) if wanted.history.contains(&now) => {
+            seen.younger || refs.ends_with_move(name, wanted.value.as_ref(), now.as_ref())?
+        }
+        Some(_) => true,
+    };
+    if newer && !torn && walk.is_whole(now.as_ref())? {
         return Ok(());
     }
     let message = "bristlecone: set right after a power cut".to_owned();
@@ -209,7 +235,8 @@ fn mend_logs(
     let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
     let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.history.iter().filter_map(object)).collect();
     let mut known: HashMap<(Oid, bool), bool> = HashMap::new();
-    refs.mend_logs(wanted.keys(), rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
+    let names = wanted.iter().map(|(name, wanted)| (name, wanted.value.is_some()));
+    refs.mend_logs(names, rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
         if let Some(&known) = known.get(&(*oid, suspect)) {
             return Ok(known);
         }

@@ -202,9 +202,16 @@ impl OpenRepository {
                 bases.insert(name, to);
             }
         }
+        // A ref that was made since may not be durable itself: where it is gone, it was lost, and no Git removed it.
+        let mut kept: Vec<JournalLine> = Vec::new();
+        for name in now.bases.iter().filter(|(_, base)| base.is_none()).map(|(name, _)| name) {
+            if let Some(to) = bases.insert(name, &None).filter(|to| to.is_some()) {
+                kept.push(JournalLine::Move { name: name.clone(), from: None, to: to.clone() });
+            }
+        }
         let bases = bases.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // Loose objects are as they were.
-        let kept = before.iter().filter(|line| matches!(line, JournalLine::Loose(_))).chain(after).cloned().collect();
+        kept.extend(before.iter().filter(|line| matches!(line, JournalLine::Loose(_))).chain(after).cloned());
         let unsynced = packs_of(after);
         let mut known = objects::settled_packs(&self.files)?;
         known.retain(|name| !unsynced.contains(name) && !packs.contains(name));

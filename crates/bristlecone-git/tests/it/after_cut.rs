@@ -251,3 +251,20 @@ fn a_synced_commit_to_a_branch_in_a_folder_that_git_made_survives() {
     let cut = SimGit::default().open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap();
     assert_eq!(repo(cut).branch("deep/x").unwrap().head().unwrap(), Some(next));
 }
+
+/// A repack makes the objects of a new branch durable, and neither the branch nor its reflog.
+#[test]
+fn a_new_branch_whose_packs_were_repacked_comes_back() {
+    let engine = SimGit { repack_min: 4, ..SimGit::default() };
+    let sim = SimStorage::new();
+    let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    // Both files of the journal are there.
+    made.branch("other").unwrap().edit(&info("other", Durability::None), |tree| tree.set("f", "x")).unwrap();
+    made.backend().flush().unwrap();
+    (0..9).for_each(|n| commit(&made, n, Durability::None).unwrap());
+    let cut = sim.reboot(1, Policy::Lost);
+    assert!(cut.contents("refs/heads/main").is_none());
+    let after = repo(engine.open(Arc::new(cut)).unwrap());
+    let tree = after.branch("main").unwrap().tree().unwrap();
+    assert_eq!(tree.get("f0").unwrap().as_deref(), Some(&b"value 0"[..]));
+}

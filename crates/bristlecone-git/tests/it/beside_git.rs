@@ -183,6 +183,43 @@ fn a_recovery_undoes_no_reset_of_gits() {
     }
 }
 
+/// Where another branch moved since, no file tells what a Git did to this one, and its reflog does.
+#[needs(git)]
+#[test]
+fn a_recovery_undoes_nothing_that_a_reflog_tells_of() {
+    for done in ["", "reset", "removed"] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let git = RealGit::new(dir.path());
+        git.run(&["config", "core.logAllRefUpdates", "true"]);
+        let options = |boot: &str| GitOptions::default().background(false).boot(Some(boot.to_owned()));
+        let backend = open_again(dir.path(), options("before"));
+        let made = repo(backend.clone());
+        commit(&made, 0, Durability::Synced);
+        let first = git.text(&["rev-parse", MAIN]);
+        commit(&made, 1, Durability::None);
+        let second = git.text(&["rev-parse", MAIN]);
+        match done {
+            "reset" => _ = git.run(&["update-ref", MAIN, &first]),
+            "removed" => _ = git.run(&["update-ref", "-d", MAIN]),
+            _ => {}
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        let side = made.branch("side").unwrap();
+        side.edit(&info("side", Durability::None), |tree| tree.set("f", "side")).unwrap();
+        // The machine loses its power before anything is flushed.
+        drop(side);
+        std::mem::forget((made, backend));
+        drop(open_again(dir.path(), options("after")));
+        let (there, now) = git.attempt(&["rev-parse", "-q", "--verify", MAIN]);
+        assert_eq!(there, done != "removed", "{done}: {now}");
+        if there {
+            assert_eq!(now.trim(), if done == "reset" { &first } else { &second }, "{done}");
+        }
+        git.fsck();
+    }
+}
+
 fn open_again(dir: &std::path::Path, options: GitOptions) -> Arc<GitBackend> {
     Arc::new(GitBackend::open_path(&Layout::open(dir).unwrap(), options).unwrap())
 }

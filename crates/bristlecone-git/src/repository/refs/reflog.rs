@@ -29,7 +29,7 @@ pub(crate) struct LogRules {
 
 impl LogRules {
     /// Whether Git begins a reflog for a ref of this name.
-    fn begins(&self, name: &str) -> bool {
+    pub(super) fn begins(&self, name: &str) -> bool {
         let kept = ["refs/heads/", "refs/remotes/", "refs/notes/"];
         self.begin && (name == "HEAD" || kept.iter().any(|dir| name.starts_with(dir)))
     }
