@@ -150,11 +150,13 @@ impl OpenRepository {
         if packs.len() < packs_min {
             return Ok(());
         }
+        // What another process wrote so is in no pack, and its moves need it.
+        let loose = lines.iter().any(|line| matches!(line, JournalLine::Loose(_)));
         let Some(new) = self.write_repacked(&packs)? else { return Ok(()) };
         // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
         let replaced = self.replace(&packs, &new)?;
         self.locked(|writer| {
-            if !replaced || !whole {
+            if !replaced || !whole || loose {
                 return self.make_durable(writer);
             }
             if writer.journal.now().number == number {
@@ -192,7 +194,8 @@ impl OpenRepository {
         Ok((packs, true))
     }
 
-    /// Begins a generation of the journal without its first `lines` lines, whose packs are durable by now.
+    /// Begins a generation of the journal without its first `lines` lines, whose packs are durable by now; none is of
+    /// loose objects.
     fn shorten_journal(&self, writer: &mut Writer, lines: usize, packs: &[String]) -> Result<()> {
         let now = writer.journal.now();
         let (before, after) = now.lines.split_at(lines.min(now.lines.len()));
@@ -210,8 +213,7 @@ impl OpenRepository {
             }
         }
         let bases = bases.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        // Loose objects are as they were.
-        kept.extend(before.iter().filter(|line| matches!(line, JournalLine::Loose(_))).chain(after).cloned());
+        kept.extend_from_slice(after);
         let unsynced = packs_of(after);
         let mut known = objects::settled_packs(&self.files)?;
         known.retain(|name| !unsynced.contains(name) && !packs.contains(name));

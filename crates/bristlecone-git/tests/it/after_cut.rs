@@ -268,3 +268,21 @@ fn a_new_branch_whose_packs_were_repacked_comes_back() {
     let tree = after.branch("main").unwrap().tree().unwrap();
     assert_eq!(tree.get("f0").unwrap().as_deref(), Some(&b"value 0"[..]));
 }
+
+/// What a process wrote as loose objects is in none of the packs that another one repacks.
+#[test]
+fn a_repack_takes_no_loose_object_for_durable() {
+    let engine = SimGit { repack_min: 4, ..SimGit::default() };
+    let sim = SimStorage::new();
+    let packed = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    let loose = repo(SimGit { loose: true, ..engine.clone() }.open(Arc::new(sim.clone())).unwrap());
+    let side = loose.branch("side").unwrap();
+    for (n, durability) in [Durability::Synced, Durability::None].into_iter().enumerate() {
+        side.edit(&info("side", durability), |tree| tree.set("f", n.to_string().as_bytes())).unwrap();
+    }
+    // The name of the branch's file is durable, and nothing in it.
+    sim.sync_dir("refs/heads").unwrap();
+    (0..9).for_each(|n| commit(&packed, n, Durability::None).unwrap());
+    let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
+    assert!(after.branch("side").unwrap().tree().unwrap().get("f").unwrap().is_some());
+}
