@@ -85,7 +85,7 @@ impl Odb {
     }
 
     /// Opens the objects of a repository of the operating system, with the alternates that it names, and those that
-    /// these name, at most five levels deep.
+    /// these name, at most six levels deep.
     ///
     /// # Errors
     /// Those of the system.

@@ -105,6 +105,24 @@ fn alternates_are_followed_and_circles_cut() {
 
 #[needs(git)]
 #[test]
+fn alternates_are_followed_as_deep_as_git_follows_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = |n: usize| Git::init(dir.path().join(format!("{n}.git")), &["--bare"]);
+    let id = repository(0).hash_object("blob", b"the value");
+    for n in 1..=8 {
+        let git = repository(n);
+        git.write(
+            "objects/info/alternates",
+            format!("{}\n", dir.path().join(format!("{}.git/objects", n - 1)).display()),
+        );
+        let odb = Odb::open_path(&Layout::open(git.dir()).unwrap()).unwrap();
+        let (there, _) = git.attempt(&["cat-file", "-e", &id]);
+        assert_eq!((odb.contains(&id.parse().unwrap()).unwrap(), n <= 6), (there, there), "{n}");
+    }
+}
+
+#[needs(git)]
+#[test]
 fn what_others_add_and_take_away_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &[]);

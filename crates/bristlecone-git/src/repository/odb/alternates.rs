@@ -11,8 +11,8 @@ use bristlecone::storage::{RealStorage, Storage};
 
 use crate::repository::files::Files;
 
-/// How many levels deep alternates of alternates are followed.
-const LEVELS_MAX: usize = 5;
+/// How many levels deep alternates of alternates are followed, by Git too.
+const LEVELS_MAX: usize = 6;
 
 /// The folders that a folder of objects borrows from.
 pub(super) struct Alternates {
