@@ -10,7 +10,7 @@ mod deflate;
 mod inflate;
 
 pub(crate) use deflate::{deflate, stored};
-pub(crate) use inflate::{OBJECT_BYTES_MAX, inflate, inflate_front, inflating};
+pub(crate) use inflate::{OBJECT_BYTES_MAX, TOO_LARGE, inflate, inflate_front, inflating};
 
 #[cfg(test)]
 mod tests {

@@ -69,7 +69,7 @@ fn read_header(file: &[u8]) -> Result<(Kind, u64, usize), &'static str> {
     }
     let size = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or(bad)?;
     if size > zlib::OBJECT_BYTES_MAX {
-        return Err("it claims more than 4 GiB");
+        return Err(zlib::TOO_LARGE);
     }
     Ok((kind, size, end + 1))
 }
@@ -110,5 +110,8 @@ mod tests {
             Compression::Stored.write(header, &mut file);
             assert!(decode(&file, &mut Vec::new()).is_err(), "{}", header.escape_ascii());
         }
+        let mut file = Vec::new();
+        Compression::Stored.write(b"blob 4294967296\0x", &mut file);
+        assert_eq!(decode(&file, &mut Vec::new()), Err(zlib::TOO_LARGE));
     }
 }

@@ -50,7 +50,10 @@ pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>) -> Result<(), &'stati
     }
     let begin = out.len();
     // An instruction makes at most 2^24 - 1 bytes of one; what is claimed beyond that is a lie.
-    if result_bytes > zlib::OBJECT_BYTES_MAX.min(delta.len() as u64 * 0xff_ffff) {
+    if result_bytes > zlib::OBJECT_BYTES_MAX && result_bytes <= delta.len() as u64 * 0xff_ffff {
+        return Err(zlib::TOO_LARGE);
+    }
+    if result_bytes > delta.len() as u64 * 0xff_ffff {
         return Err("a delta claims more than it can make");
     }
     // A small delta may truly make much, but only of what there is: room for more than that is made as it comes.

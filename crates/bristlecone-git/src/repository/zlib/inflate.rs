@@ -7,6 +7,9 @@ use zlib_rs::adler32::adler32;
 
 /// The largest object that is read, in bytes.
 pub(crate) const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
+/// What is said of a larger one, which Git may have made.
+pub(crate) const TOO_LARGE: &str =
+    "it says that it has 4 GiB or more; if that is so, it is not damaged, only too large to be read here";
 /// The most memory that a claimed size alone makes a read reserve, in bytes.
 pub(super) const STEP_BYTES: usize = 1 << 20;
 
@@ -76,7 +79,7 @@ pub(crate) fn inflating<R, E: From<&'static str>>(
     work: impl FnOnce(&mut Stream<'_>) -> Result<R, E>,
 ) -> Result<R, E> {
     if size > OBJECT_BYTES_MAX {
-        return Err("it claims more than 4 GiB".into());
+        return Err(TOO_LARGE.into());
     }
     INFLATE.with_borrow_mut(|state| {
         state.reset(true);
