@@ -90,9 +90,10 @@ impl GitBackend {
         options.algorithm = layout.algorithm;
         layout.head_dir()?.clone_into(&mut options.head_dir);
         // Git begins reflogs where there are working trees, unless its configuration says otherwise.
-        options.reflogs &= match layout.config.get("core.logallrefupdates") {
-            Some(b"always") => true,
-            Some(_) => layout.config.bool("core.logallrefupdates").unwrap_or(true),
+        let updates = layout.config.get("core.logallrefupdates");
+        options.all_reflogs = updates.is_some_and(|value| value.eq_ignore_ascii_case(b"always"));
+        options.reflogs &= match updates {
+            Some(_) => options.all_reflogs || layout.config.bool("core.logallrefupdates").unwrap_or(true),
             None => !layout.is_bare(),
         };
         options.boot = options.boot.or_else(boot_id);

@@ -104,7 +104,8 @@ impl OpenRepository {
     ) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
         let wait = LockWait { held_ms: options.lock_wait_ms };
-        let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
+        let log = LogRules { begin: options.reflogs, all: options.all_reflogs, who: options.who.clone() };
+        let rules = MoveRules { wait, log };
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { journal, settled: SettledValues::default(), kept: KeptPacks::default() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);

@@ -32,6 +32,8 @@ pub struct GitOptions {
     pub who: Vec<u8>,
     /// Whether moves of branches are noted in reflogs.
     pub reflogs: bool,
+    /// Whether those of all other refs are, too: `core.logAllRefUpdates` of the repository says `always`.
+    pub(crate) all_reflogs: bool,
     /// What is different after each start of the machine; what is not synced survives as long as it is the same.
     /// `None`: unknown, so that anything may be lost between any two openings.
     pub boot: Option<String>,
@@ -70,6 +72,7 @@ impl Default for GitOptions {
             head_dir: String::new(),
             who: b"bristlecone <bristlecone@localhost>".to_vec(),
             reflogs: true,
+            all_reflogs: false,
             boot: None,
         }
     }

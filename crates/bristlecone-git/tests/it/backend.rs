@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Backend, Durability, Info, Repo, Signature,
+    Backend, Batch, Durability, Expected, Info, RefMove, RefTarget, Repo, Signature,
     core::git::{Algorithm, Git},
 };
 use bristlecone_git::{
@@ -60,6 +60,24 @@ fn git_reads_what_is_committed() {
         let names = std::fs::read_dir(dir.path().join(".git/objects/pack")).unwrap();
         let kept = names.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "keep"));
         assert_eq!(kept.count(), 0);
+    }
+}
+
+#[test]
+fn reflogs_are_begun_for_the_refs_that_the_configuration_says() {
+    for (value, branch, tag) in [("false", false, false), ("true", true, false), ("Always", true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        std::fs::write(dir.path().join("config"), format!("[core]\n\tbare = true\n\tlogAllRefUpdates = {value}\n"))
+            .unwrap();
+        let (backend, repo) = open(dir.path(), GitOptions::default());
+        let add = |tree: &mut bristlecone::Tree<Git>| tree.set("f", "x");
+        let made = repo.branch("main").unwrap().edit(&info("one", Durability::None), add).unwrap();
+        let to = Some(RefTarget::Object(made.oid().into()));
+        let moved = RefMove { name: "refs/tags/t".to_owned(), expected: Expected::Absent, to };
+        backend.append(Batch::new(), &[moved], Durability::None).unwrap();
+        let logs = ["heads/main", "tags/t"].map(|name| dir.path().join("logs/refs").join(name).exists());
+        assert_eq!(logs, [branch, tag], "{value}");
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct LogLine {
 pub(crate) struct LogRules {
     /// Whether reflogs are begun; those that are there go on in any case.
     pub(crate) begin: bool,
+    /// Whether that is for refs of every kind.
+    pub(crate) all: bool,
     /// Who moves refs: `Name <email>`.
     pub(crate) who: Vec<u8>,
 }
@@ -31,7 +33,7 @@ impl LogRules {
     /// Whether Git begins a reflog for a ref of this name.
     pub(super) fn begins(&self, name: &str) -> bool {
         let kept = ["refs/heads/", "refs/remotes/", "refs/notes/"];
-        self.begin && (name == "HEAD" || kept.iter().any(|dir| name.starts_with(dir)))
+        self.begin && (self.all || name == "HEAD" || kept.iter().any(|dir| name.starts_with(dir)))
     }
 }
 
