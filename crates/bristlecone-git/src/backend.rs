@@ -89,6 +89,7 @@ impl GitBackend {
         let mut options = options;
         options.algorithm = layout.algorithm;
         layout.head_dir()?.clone_into(&mut options.head_dir);
+        options.git_dir = Some(layout.git_dir.clone());
         // Git begins reflogs where there are working trees, unless its configuration says otherwise.
         let updates = layout.config.get("core.logallrefupdates");
         options.all_reflogs = updates.is_some_and(|value| value.eq_ignore_ascii_case(b"always"));

@@ -1,5 +1,7 @@
 //! How a repository is used.
 
+use std::path::PathBuf;
+
 use bristlecone::core::git::Algorithm;
 
 /// How a repository is used.
@@ -34,6 +36,8 @@ pub struct GitOptions {
     pub reflogs: bool,
     /// Whether those of all other refs are, too: `core.logAllRefUpdates` of the repository says `always`.
     pub(crate) all_reflogs: bool,
+    /// The folder of Git's `HEAD`, where it is one of the operating system.
+    pub(crate) git_dir: Option<PathBuf>,
     /// What is different after each start of the machine; what is not synced survives as long as it is the same.
     /// `None`: unknown, so that anything may be lost between any two openings.
     pub boot: Option<String>,
@@ -73,6 +77,7 @@ impl Default for GitOptions {
             who: b"bristlecone <bristlecone@localhost>".to_vec(),
             reflogs: true,
             all_reflogs: false,
+            git_dir: None,
             boot: None,
         }
     }

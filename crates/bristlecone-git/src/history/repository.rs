@@ -52,6 +52,7 @@ impl Repository {
         let options = OdbOptions { base_cache_bytes: BASE_BYTES, ..OdbOptions::default() };
         let odb = Arc::new(Odb::open_path_with(&layout, options)?);
         let reader = Refs::open(layout.storage(), layout.algorithm, layout.head_dir()?);
+        let reader = reader.with_git_dir(Some(layout.git_dir.clone()));
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
         let shallow = shallow(&Files::new(layout.storage()), layout.algorithm)?;
         Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string() })

@@ -250,6 +250,13 @@ fn follow_file(file: &Path) -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// Returns the ref that the `HEAD` in a folder is a symbolic link to: Git made it so once, and does with
+/// `core.preferSymlinkRefs`.
+pub(crate) fn linked_head(git_dir: &Path) -> Option<String> {
+    let target = fs::read_link(git_dir.join("HEAD")).ok()?.into_os_string().into_string().ok()?;
+    (target.starts_with("refs/") && bristlecone::check_ref_name(&target).is_ok()).then_some(target)
+}
+
 fn canonical(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|source| Error::io(path.display().to_string(), source))
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -17,6 +18,7 @@ use bristlecone::{
 use crate::repository::{
     error,
     files::{Files, ReadOutcome, below},
+    layout::linked_head,
 };
 
 mod lock;
@@ -44,6 +46,8 @@ pub struct Refs {
     files: Files,
     algorithm: Algorithm,
     head_dir: String,
+    // The folder of Git's HEAD, where it is one of the operating system.
+    git_dir: Option<PathBuf>,
     packed: PackedCache,
     // Git's HEAD as it was read last.
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
@@ -91,12 +95,18 @@ impl Refs {
             files,
             algorithm,
             head_dir,
+            git_dir: None,
             packed: PackedCache::default(),
             head: Mutex::default(),
             trash: Mutex::default(),
             unsynced: Mutex::default(),
             durable: Mutex::default(),
         }
+    }
+
+    /// The same, with the folder that Git's `HEAD` is in.
+    pub(crate) fn with_git_dir(self, git_dir: Option<PathBuf>) -> Self {
+        Self { git_dir, ..self }
     }
 
     /// Returns what a ref holds: `refs/…`, or a name of its own such as `HEAD`, which is Git's here.
@@ -205,6 +215,11 @@ impl Refs {
     }
 
     pub(crate) fn slot(&self, name: &str) -> Result<RefSlot> {
+        if name == "HEAD"
+            && let Some(named) = self.linked_head()
+        {
+            return Ok(RefSlot { loose: Loose::Value, value: Some(RefTarget::Symbolic(named)) });
+        }
         let mut slot = self.loose(&self.path(name))?;
         if matches!(slot.loose, Loose::Absent | Loose::Dir) && name.starts_with("refs/") {
             let packed = self.packed()?.by_name.get(name).copied();
@@ -271,6 +286,9 @@ impl Refs {
 
     /// Whether Git's HEAD names this ref.
     fn head_names(&self, name: &str) -> Result<bool> {
+        if let Some(named) = self.linked_head() {
+            return Ok(named == name);
+        }
         let path = self.path("HEAD");
         let Some(stat) = self.files.stat(&path)? else { return Ok(false) };
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,6 +296,11 @@ impl Refs {
             *head = Some((stat, self.loose(&path)?.value));
         }
         Ok(matches!(&*head, Some((_, Some(RefTarget::Symbolic(named)))) if named == name))
+    }
+
+    /// Returns the ref that Git's HEAD is a symbolic link to. A storage follows links, and would give what that ref holds.
+    fn linked_head(&self) -> Option<String> {
+        linked_head(self.git_dir.as_ref()?)
     }
 
     fn forget_head(&self) {

@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{Error, Oid, Result};
 
-use crate::repository::layout::{Config, Layout};
+use crate::repository::layout::{Config, Layout, linked_head};
 
 /// A working tree and what is checked out in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,11 +107,8 @@ fn one(git_dir: &Path, worktree: Option<PathBuf>) -> Result<CheckedOut> {
 /// Returns what the `HEAD` in a folder names.
 pub(super) fn head(git_dir: &Path) -> Result<WorktreeHead> {
     let path = git_dir.join("HEAD");
-    // Once it was a link to the file of the branch.
-    if let Ok(target) = fs::read_link(&path)
-        && let Some(name) = target.to_str().filter(|name| name.starts_with("refs/"))
-    {
-        return Ok(WorktreeHead::Ref(name.to_owned()));
+    if let Some(name) = linked_head(git_dir) {
+        return Ok(WorktreeHead::Ref(name));
     }
     let Some(text) = read(&path)? else { return Ok(WorktreeHead::Unknown) };
     let text = String::from_utf8_lossy(text.trim_ascii()).into_owned();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bristlecone::core::git::Algorithm;
-use bristlecone::{Error, RefTarget};
+use bristlecone::{Durability, Error, RefTarget};
 use bristlecone_git::backend::{GitBackend, GitOptions};
 use bristlecone_git::history::Repository;
 use bristlecone_git::layout::{Config, Layout};
@@ -120,6 +120,23 @@ fn a_linked_working_tree_has_its_own_head_however_its_path_is_spelled() {
     let opened = GitBackend::open_path(&found, GitOptions::default());
     assert!(matches!(opened, Err(Error::Incompatible { .. })), "{opened:?}");
     assert!(Repository::open(&root.join("linked")).is_err());
+}
+
+/// As Git made it once, and makes it with `core.preferSymlinkRefs`.
+#[test]
+fn a_head_that_is_a_link_names_its_branch() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), false, Algorithm::Sha1).unwrap();
+    let folder = dir.path().join(".git");
+    std::fs::remove_file(folder.join("HEAD")).unwrap();
+    std::os::unix::fs::symlink("refs/heads/side", folder.join("HEAD")).unwrap();
+    let (backend, repo) = crate::backend::open(dir.path(), GitOptions::default());
+    let named = Some(RefTarget::Symbolic("refs/heads/side".to_owned()));
+    assert_eq!(backend.git_head().unwrap(), named);
+    let info = crate::backend::info("one", Durability::None);
+    repo.branch("side").unwrap().edit(&info, |tree| tree.set("f", "x")).unwrap();
+    assert_eq!(backend.git_head().unwrap(), named);
+    assert!(folder.join("logs/HEAD").exists() && folder.join("HEAD").is_symlink());
 }
 
 #[test]
