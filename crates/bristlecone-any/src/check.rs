@@ -15,12 +15,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     num::NonZero,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
 
 use bristlecone::{
-    AbsentCommits, Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot,
+    AbsentCommits, Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot, check_ref_name,
     core::{
         AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked,
         git::{self, Algorithm},
@@ -33,6 +34,7 @@ use bristlecone_git::{
     layout::Layout,
     odb::check_id,
     pack::Pack,
+    refs::Refs,
     worktree::{WorktreeHead, checked_out},
 };
 
@@ -172,7 +174,7 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
             report.findings = broken;
             let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
             objects_of_git(repo, backend, threads, &mut report, &mut promised, tell)?;
-            refs.extend(heads(layout)?);
+            refs.extend(heads(backend, layout, &mut report.findings)?);
             report.refs = refs.len() as u64;
             let shallow = repo.shallow()?;
             // Where something is wrong, one thread finds out what it touches.
@@ -193,16 +195,50 @@ fn bounded(threads: NonZero<usize>) -> NonZero<usize> {
     NonZero::new(threads.get().min(THREADS_MAX)).unwrap_or(threads)
 }
 
-/// Returns the commits that working trees have checked out by themselves, by the names of their files.
-fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
-    let commits = checked_out(layout)?.into_iter().filter_map(|place| match place.head {
-        WorktreeHead::Commit(oid) => {
-            let file = place.git_dir.join("HEAD").display().to_string();
-            Some((file, RefTarget::Object(oid.into())))
+/// Folders of refs of which each working tree has its own.
+const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/rewritten/", "refs/worktree/"];
+
+/// Returns the commits that working trees have checked out by themselves, and the refs that others than this one have of their
+/// own, by the names of their files. `broken` takes what makes no sense.
+fn heads(backend: &GitBackend, layout: &Layout, broken: &mut BTreeSet<Finding>) -> Result<BTreeMap<String, RefTarget>> {
+    let mut found = BTreeMap::new();
+    for place in checked_out(layout)? {
+        let file = |name: &str| place.git_dir.join(name).display().to_string();
+        match &place.head {
+            WorktreeHead::Ref(name) if check_ref_name(name).is_ok() => {}
+            WorktreeHead::Commit(oid) => _ = found.insert(file("HEAD"), RefTarget::Object((*oid).into())),
+            WorktreeHead::Ref(_) | WorktreeHead::Unknown => {
+                let reason = "it names neither a branch nor a commit".to_owned();
+                broken.insert(Finding { place: Some((file("HEAD"), 0)), oid: None, reason });
+            }
         }
-        _ => None,
-    });
-    Ok(commits.collect())
+        let below = place.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str);
+        if let Some(dir) = below.filter(|_| place.git_dir != layout.git_dir) {
+            let refs = Refs::open(layout.storage(), layout.algorithm, dir);
+            for folder in OF_WORKTREE {
+                let listed = sound(refs.list(folder), broken)?.unwrap_or_default();
+                found.extend(listed.into_iter().map(|(name, target)| (file(&name), target)));
+            }
+        }
+    }
+    // That of a bare repository is no working tree's.
+    if layout.is_bare()
+        && let Some(head @ RefTarget::Object(_)) = sound(backend.git_head(), broken)?.flatten()
+    {
+        found.insert(layout.git_dir.join("HEAD").display().to_string(), head);
+    }
+    Ok(found)
+}
+
+/// Returns what was read; nothing where it is damaged, which `broken` takes.
+fn sound<T>(read: bristlecone::Result<T>, broken: &mut BTreeSet<Finding>) -> Result<Option<T>> {
+    match read {
+        Err(StoreError::Corrupt { file, offset, oid, reason }) => {
+            broken.insert(Finding { place: Some((file, offset)), oid, reason });
+            Ok(None)
+        }
+        read => Ok(Some(read?)),
+    }
 }
 
 /// What the remote of a partial clone promised to give when it is needed: all that is named by the objects that it gave.

@@ -102,6 +102,38 @@ fn every_ref_of_git_that_makes_no_sense_is_told_and_the_rest_is_checked() {
     assert!(report.findings.len() == 3 && report.objects == 3, "{report:?}");
 }
 
+/// As `git fsck` does it.
+#[needs(git)]
+#[test]
+fn heads_and_the_refs_of_other_working_trees_are_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path().join("r"), &[]);
+    git.write("a", "apple");
+    git.commit_all("first");
+    git.run(&["worktree", "add", "-q", "--detach", "../tree"]);
+    let checked = |name: &str| {
+        let repo = AnyRepo::open_read_only(Place::Git(dir.path().join(name))).unwrap();
+        check::check(&repo, &mut |_, _| {}).unwrap()
+    };
+    assert!(checked("r").findings.is_empty());
+    let lost = format!("{}\n", "1".repeat(40));
+    let own = dir.path().join("r/.git/worktrees/tree");
+    fs::create_dir_all(own.join("refs/bisect")).unwrap();
+    fs::write(own.join("refs/bisect/bad"), &lost).unwrap();
+    let affected = checked("r").affected;
+    assert!(affected.len() == 1 && affected[0].ends_with("worktrees/tree/refs/bisect/bad"), "{affected:?}");
+    fs::remove_file(own.join("refs/bisect/bad")).unwrap();
+    // As a power cut leaves one.
+    fs::write(own.join("HEAD"), "").unwrap();
+    let findings = checked("r").findings;
+    let files: Vec<_> = findings.into_iter().map(|finding| finding.place.unwrap().0).collect();
+    assert!(files.len() == 1 && files[0].ends_with("worktrees/tree/HEAD"), "{files:?}");
+    Git::init(dir.path().join("bare"), &["--bare"]);
+    fs::write(dir.path().join("bare/HEAD"), &lost).unwrap();
+    let affected = checked("bare").affected;
+    assert!(affected.len() == 1 && affected[0].ends_with("bare/HEAD"), "{affected:?}");
+}
+
 #[needs(git)]
 #[test]
 fn an_object_that_git_lost_is_told_with_its_refs() {
