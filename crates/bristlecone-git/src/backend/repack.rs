@@ -134,10 +134,30 @@ impl OpenRepository {
         Ok(packs)
     }
 
-    /// Repacks packs that are durable, and removes them.
-    fn repack_packs(&self, names: Vec<String>) -> Result<()> {
-        let Some(new) = self.write_repacked(&names)? else { return Ok(()) };
-        self.replace(&names, &new).map(drop)
+    /// Repacks packs that are durable, and removes them. One that is damaged stays, and the others do not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] of the first that is damaged.
+    fn repack_packs(&self, mut names: Vec<String>) -> Result<()> {
+        let mut damage = None;
+        let new = loop {
+            match self.write_repacked(&names) {
+                Err(Error::Corrupt { file, offset, oid, reason }) => {
+                    let files = |name: &String| ["pack", "idx"].map(|ending| format!("{PACKS}/{name}.{ending}"));
+                    let before = names.len();
+                    names.retain(|name| files(name).iter().all(|own| self.files.describe(own) != file));
+                    let error = damage.get_or_insert(Error::Corrupt { file, offset, oid, reason });
+                    if names.len() == before || names.len() < 2 {
+                        return Err(error.clone());
+                    }
+                }
+                written => break written?,
+            }
+        };
+        if let Some(new) = new {
+            self.replace(&names, &new)?;
+        }
+        damage.map_or(Ok(()), Err)
     }
 
     /// Repacks the packs that are not durable, if there are at least `packs_min`, and takes them out of the journal.

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, Durability, Expected, Info, RefMove, RefTarget, Repo, Signature,
+    Backend, Batch, Durability, Error, Expected, Info, RefMove, RefTarget, Repo, Signature,
     core::git::{Algorithm, Git},
 };
 use bristlecone_git::{
@@ -61,6 +61,35 @@ fn git_reads_what_is_committed() {
         let kept = names.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "keep"));
         assert_eq!(kept.count(), 0);
     }
+}
+
+#[test]
+fn a_damaged_pack_keeps_no_others_from_being_repacked() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let options = || GitOptions::default().background(false).repack(false);
+    let (backend, repo) = open(dir.path(), options());
+    for n in 0..6 {
+        let info = info(&format!("number {n}"), Durability::Synced);
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set(format!("f{n}"), "x")).unwrap();
+    }
+    drop((backend, repo));
+    let packs = || {
+        let entries = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "pack"));
+        paths
+    };
+    assert_eq!(packs().len(), 6);
+    let damaged = packs().remove(2);
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    bytes[20] ^= 1;
+    std::fs::remove_file(&damaged).unwrap();
+    std::fs::write(&damaged, bytes).unwrap();
+    let (backend, _) = open(dir.path(), options());
+    let done = backend.repack_all();
+    assert!(matches!(&done, Err(Error::Corrupt { file, .. }) if *file == damaged.display().to_string()), "{done:?}");
+    assert!(packs().len() == 2 && packs().contains(&damaged), "the others became one");
 }
 
 #[test]
