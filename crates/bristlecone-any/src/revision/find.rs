@@ -1,6 +1,7 @@
 //! Commits that are looked for: by their messages, in reflogs, behind every ref.
 
 use bristlecone::{CommitId, Error as StoreError, Kind, LogOptions, ObjRef};
+use bristlecone_git::worktree::{WorktreeHead, checked_out};
 use regex::bytes::Regex;
 
 use super::{RevisionError, name};
@@ -42,7 +43,8 @@ pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<CommitId> {
     Err(RevisionError::NoMessage { words: words.to_owned() }.into())
 }
 
-/// Returns the commits that refs lead to, in order of the refs' names, and last what is checked out.
+/// Returns the commits that refs lead to, in order of the refs' names, then those that working trees of a Git repository have
+/// checked out by themselves, and last what is checked out.
 ///
 /// # Errors
 /// Those of the backend.
@@ -55,6 +57,14 @@ pub fn every_head(repo: &AnyRepo) -> Result<Vec<CommitId>> {
             // A tag of a tree or a value has no history.
             Err(StoreError::WrongKind { .. }) => {}
             Err(error) => return Err(error.into()),
+        }
+    }
+    let places = repo.git().map(|(_, layout)| checked_out(layout)).transpose()?.unwrap_or_default();
+    for place in places {
+        if let WorktreeHead::Commit(oid) = place.head
+            && repo.backend().read(&oid.into())?.is_some()
+        {
+            heads.push(CommitId::new(oid));
         }
     }
     heads.extend(repo.checked_out_commit()?);

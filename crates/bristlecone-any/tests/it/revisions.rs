@@ -4,11 +4,13 @@ use std::ffi::{OsStr, OsString};
 
 use bristlecone::{Error as StoreError, Kind, Zone, core::git::Algorithm};
 use bristlecone_any::{
-    AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions,
+    AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions, Place,
     identity::{Identity, Moment},
     path,
     revision::{self, RevisionError},
 };
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git;
 
 use super::commit;
 
@@ -52,6 +54,21 @@ fn revisions_lead_to_commits_and_trees_in_every_format() {
         let heads = revision::every_head(&repo).unwrap();
         assert_eq!(heads.iter().map(|at| at.oid()).collect::<Vec<_>>(), [third.oid, third.oid]);
     }
+}
+
+/// As `git log --all` does it.
+#[needs(git)]
+#[test]
+fn every_head_is_also_what_other_working_trees_have_checked_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path().join("r"), &[]);
+    git.commit_all("first");
+    git.run(&["worktree", "add", "-q", "--detach", "../tree"]);
+    git.run(&["-C", "../tree", "commit", "-q", "--allow-empty", "-m", "alone"]);
+    let alone = git.text(&["-C", "../tree", "rev-parse", "HEAD"]);
+    let repo = AnyRepo::open_read_only(Place::Git(git.dir().to_owned())).unwrap();
+    let heads = revision::every_head(&repo).unwrap();
+    assert!(heads.iter().any(|at| at.oid().to_string() == alone), "{heads:?}");
 }
 
 #[test]
