@@ -165,11 +165,11 @@ impl Refs {
         Ok(packed.by_name.get(name).filter(|line| line.oid == at.oid).and_then(|line| line.peeled))
     }
 
-    /// Returns what a ref held, as its reflog says, oldest first. `HEAD` is Git's here.
+    /// Returns what a ref held, as its reflog says, oldest first; what makes no sense there is passed over. `HEAD` is Git's
+    /// here.
     ///
     /// # Errors
-    /// [`bristlecone::Error::Corrupt`] for a reflog that makes no sense; [`bristlecone::Error::RefName`]; those of the
-    /// system.
+    /// [`bristlecone::Error::RefName`]; those of the system.
     pub fn logged(&self, name: &str) -> Result<Vec<Oid>> {
         check_name(name)?;
         reflog::values(&self.files, self.algorithm, &self.log_path(name))

@@ -1,7 +1,7 @@
 //! Reflogs after a power cut: lines that lead to what is lost would fail every `git fsck`, and others tell what a Git
 //! did.
 
-use bristlecone::{Error, Oid, RefTarget, Result};
+use bristlecone::{Oid, RefTarget, Result};
 
 use super::{Loose, Refs, STORE_HEAD, lock::RefLock, locked::MoveRules, reflog};
 use crate::repository::files::{folder, passing_name};
@@ -52,13 +52,7 @@ impl Refs {
     pub(crate) fn ends_with_move(&self, name: &str, from: Option<&RefTarget>, to: Option<&RefTarget>) -> Result<bool> {
         let (Some(RefTarget::Object(from)), Some(RefTarget::Object(to))) = (from, to) else { return Ok(false) };
         // The store's own HEAD has no reflog.
-        if name == STORE_HEAD {
-            return Ok(false);
-        }
-        match self.logged(name) {
-            Err(Error::Corrupt { .. }) => Ok(false),
-            logged => Ok(logged?.ends_with(&[from.oid, to.oid])),
-        }
+        Ok(name != STORE_HEAD && self.logged(name)?.ends_with(&[from.oid, to.oid]))
     }
 
     fn mend_log(

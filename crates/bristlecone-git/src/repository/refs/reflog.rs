@@ -85,26 +85,20 @@ pub(crate) fn append(
     }
 }
 
-/// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog.
+/// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog. Lines that make
+/// no sense, as a power cut leaves them, are passed over, as Git does.
 pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
     let bytes = match files.read(path) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => None,
         read => read?,
     };
-    let (bytes, digits) = (bytes.unwrap_or_default(), algorithm.oid_bytes() * 2);
-    let (mut values, mut offset) = (Vec::new(), 0);
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let id = |start: usize| -> Option<Oid> { str::from_utf8(line.get(start..start + digits)?).ok()?.parse().ok() };
-        let (Some(from), Some(to)) = (id(0), id(digits + 1)) else {
-            let reason = "a line of the reflog does not begin with two ids".to_owned();
-            return Err(Error::Corrupt { file: files.describe(path), offset, oid: None, reason });
-        };
+    let (bytes, mut values) = (bytes.unwrap_or_default(), Vec::new());
+    for [from, to] in bytes.split_inclusive(|&byte| byte == b'\n').filter_map(|line| ids_of(line, algorithm)) {
         // The oldest line tells of one move more.
         if values.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
             values.push(from);
         }
         values.push(to);
-        offset += line.len() as u64;
     }
     Ok(values)
 }
@@ -187,7 +181,22 @@ fn ids_of(line: &[u8], algorithm: Algorithm) -> Option<[Oid; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bristlecone_testkit::sim::SimStorage;
+
     use super::*;
+
+    #[test]
+    fn lines_that_make_no_sense_are_passed_over() {
+        let files = Files::new(Arc::new(SimStorage::new()));
+        let line = |from: &str, to: &str| format!("{} {} A <a@b> 1 +0000\tx\n", from.repeat(40), to.repeat(40));
+        let lines = [line("0", "1"), "torn\n".to_owned(), line("1", "2"), "\0\0".to_owned()];
+        files.write("log", lines.concat().as_bytes()).unwrap();
+        let held = values(&files, Algorithm::Sha1, "log").unwrap();
+        assert_eq!(held.iter().map(Oid::to_string).collect::<Vec<_>>(), ["1".repeat(40), "2".repeat(40)]);
+        assert!(values(&files, Algorithm::Sha1, "none").unwrap().is_empty());
+    }
 
     #[test]
     fn lines_that_lead_to_nothing_are_taken_out() {
