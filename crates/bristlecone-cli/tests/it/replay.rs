@@ -222,6 +222,20 @@ fn a_cut_trace_ends_before_its_last_row_and_with_strict_is_3() {
 }
 
 #[test]
+fn a_store_that_forgets_keeps_the_line_of_the_branch_alone() {
+    let trace = trace(EARLY);
+    let place = Place::empty();
+    fs::create_dir(place.path("scratch")).unwrap();
+    // Two of the 101 commits are on lines that were left behind.
+    for retain in ["101", "10"] {
+        let options = ["--backend", "disk", "--retain", retain, "--dir", "scratch"];
+        let run = place.run(["-o", "json", "replay", "tezos", &trace].iter().chain(&options));
+        let row = row(&run);
+        assert_eq!((&row["wrong"], &row["checked"]), (&Value::Null, &true.into()), "{retain}");
+    }
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     let place = Place::empty();
     for (says, options) in [

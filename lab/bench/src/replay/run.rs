@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Format, LogOptions, MemoryBackend, Repo, SweepLimits, Tezos, disk::DiskOptions};
+use bristlecone::{Format, LogEntry, LogOptions, MemoryBackend, Repo, SweepLimits, Tezos, disk::DiskOptions};
 use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
 use bristlecone_tezos::{
     Reader,
@@ -112,8 +112,7 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     if let Some(cut) = &report.cut {
         say!("note: {cut}");
     }
-    let retained =
-        job.retain.map(|retain| retained(&store.repo, job, retain, &report, watch.file_bytes())).transpose()?;
+    let retained = job.retain.map(|retain| retained(&store.repo, job, retain, watch.file_bytes())).transpose()?;
     let wrong = store.finish(job, &report)?.or_else(|| retained.as_ref().and_then(|found| found.wrong.clone()));
     let mut figures = ReplayFigures::of(&report);
     job.format.name().clone_into(&mut figures.format);
@@ -149,7 +148,7 @@ struct Retained {
 }
 
 /// Collects what the store did not collect by itself, and looks whether it keeps what it should.
-fn retained<F: Format>(repo: &Repo<F>, job: &ReplayJob, retain: u32, report: &Report, most: u64) -> Result<Retained> {
+fn retained<F: Format>(repo: &Repo<F>, job: &ReplayJob, retain: u32, most: u64) -> Result<Retained> {
     repo.wait_for_collection()?;
     repo.sweep(&[], &SweepLimits::default())?;
     let live_bytes = repo.backend().stats().store_bytes;
@@ -164,11 +163,17 @@ fn retained<F: Format>(repo: &Repo<F>, job: &ReplayJob, retain: u32, report: &Re
         mega(bound),
     );
     let head = repo.branch(&job.branch)?.head()?;
-    let kept =
-        repo.log(head.as_slice(), LogOptions::default()).collect::<std::result::Result<Vec<_>, _>>()?.len() as u64;
-    let wanted = u64::from(retain).min(report.commits);
-    let wrong = (kept != wanted).then(|| format!("{kept} commits are kept, and there should be {wanted}"));
-    Ok(Retained { live_bytes, file_bytes: most, wrong })
+    let kept = repo.log(head.as_slice(), LogOptions::default()).collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(Retained { live_bytes, file_bytes: most, wrong: miskept(&kept, retain) })
+}
+
+/// Returns what is wrong with the history that a branch keeps, newest first, by a rule that keeps the last so many commits. Fewer
+/// are right where nothing was cut: what the branch has left behind on other lines is not in it.
+fn miskept(kept: &[LogEntry], retain: u32) -> Option<String> {
+    let (count, wanted) = (kept.len() as u64, u64::from(retain));
+    let is_whole = kept.last().is_none_or(|first| first.commit.parents.is_empty());
+    let right = count == wanted || (count < wanted && is_whole);
+    (!right).then(|| format!("{count} commits are kept, and there should be {wanted}"))
 }
 
 /// Replays the rows one after another.
@@ -282,4 +287,30 @@ fn open_store(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo>
         return Err(BenchError::usage(format!("{shown} is a store that has commits already; name a new or empty one")));
     }
     Ok(repo)
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::{CommitId, Info};
+
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_whole_may_be_shorter_than_the_rule_and_one_that_is_cut_may_not() {
+        let repo = Repo::memory();
+        let (mut tree, mut line) = (repo.tree(), Vec::<CommitId>::new());
+        for value in ["1", "2", "3"] {
+            tree.set("a", value).unwrap();
+            let parents: Vec<_> = line.last().copied().into_iter().collect();
+            line.push(repo.commit_tree(&mut tree, &parents, &Info::unsigned(value)).unwrap());
+        }
+        let log: Vec<LogEntry> = repo.log(&line[2..], LogOptions::default()).map(|entry| entry.unwrap()).collect();
+        assert_eq!(log.len(), 3);
+        for retain in [3, 4, 100] {
+            assert_eq!(miskept(&log, retain), None, "{retain}");
+        }
+        assert_eq!(miskept(&log, 2).unwrap(), "3 commits are kept, and there should be 2");
+        assert_eq!(miskept(&log[..2], 3).unwrap(), "2 commits are kept, and there should be 3");
+        assert_eq!((miskept(&log[..2], 2), miskept(&[], 7)), (None, None));
+    }
 }
