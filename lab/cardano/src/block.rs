@@ -84,44 +84,22 @@ impl<'b> Block<'b> {
 
     /// Does the same as [`Block::first`], for a network whose epochs of Byron have so many slots.
     pub(crate) fn first_with(bytes: &'b [u8], byron_epoch_slots: u64) -> Result<Self, BlockError> {
-        const SHAPE: &str = "a block is an array of an era and its contents";
-        let mut cbor = Cbor::new(bytes);
-        let mut outer = cbor.array_of(2..3, SHAPE)?;
-        cbor.next(&mut outer, SHAPE)?;
-        let at = cbor.at();
-        let era = Era::from_tag(cbor.unsigned(SHAPE)?);
-        let era = era.ok_or(BlockError { offset: at, reason: "an era that is not known" })?;
-        cbor.next(&mut outer, SHAPE)?;
-        let mut block = Self {
-            bytes: &[],
-            era,
-            header: 0..0,
-            head: Header::default(),
-            hash: BlockHash([0; 32]),
-            bodies: 0..0,
-            parts: Default::default(),
-        };
-        let body_parts = if era.is_byron() { 2 } else { body_parts(era) };
-        let length = body_parts as u64 + 1;
-        let mut inner = cbor.array_of(length..length + 1, "a block has not as many parts as its era says")?;
-        cbor.next(&mut inner, SHAPE)?;
-        block.header = cbor.item()?;
-        if block.header.len() > usize::from(u16::MAX) {
-            let reason = "a header of more than 65,535 bytes";
-            return Err(BlockError { offset: block.header.start, reason });
-        }
-        block.head = Header::read(era, bytes, &block.header, byron_epoch_slots)?;
-        for part in &mut block.parts[..body_parts] {
+        let Start { mut cbor, outer, mut inner, era, header, head } = Start::read(bytes, byron_epoch_slots)?;
+        let mut parts: [Range<usize>; 4] = Default::default();
+        for part in &mut parts[..body_parts(era)] {
             cbor.next(&mut inner, SHAPE)?;
             *part = cbor.item()?;
         }
-        block.bodies =
-            if era.is_byron() { byron::transactions(era, bytes, &block.parts[0])? } else { block.parts[0].clone() };
+        let bodies = if era.is_byron() { byron::transactions(era, bytes, &parts[0])? } else { parts[0].clone() };
         end(&mut cbor, inner, SHAPE)?;
         end(&mut cbor, outer, SHAPE)?;
-        block.bytes = &bytes[..cbor.at()];
-        block.hash = header::hash(era, block.header());
-        Ok(block)
+        let hash = header::hash(era, &bytes[header.clone()]);
+        Ok(Self { bytes: &bytes[..cbor.at()], era, header, head, hash, bodies, parts })
+    }
+
+    /// Returns the slot of the block with which `bytes` begin by its header, whatever is wrong behind that.
+    pub(crate) fn slot_of_first(bytes: &'b [u8], byron_epoch_slots: u64) -> Option<u64> {
+        Some(Start::read(bytes, byron_epoch_slots).ok()?.head.slot)
     }
 
     /// Returns the block with other bytes, which must be the same as those that were read.
@@ -224,9 +202,49 @@ impl<'b> Block<'b> {
     }
 }
 
-/// Returns how many parts the body has of a block of Shelley and later.
+const SHAPE: &str = "a block is an array of an era and its contents";
+
+/// A block that is read up to the end of its header.
+struct Start<'b> {
+    cbor: Cbor<'b>,
+    /// What is left of the array of era and contents, and of the contents.
+    outer: Count,
+    inner: Count,
+    era: Era,
+    header: Range<usize>,
+    head: Header,
+}
+
+impl<'b> Start<'b> {
+    #[inline]
+    fn read(bytes: &'b [u8], byron_epoch_slots: u64) -> Result<Self, BlockError> {
+        let mut cbor = Cbor::new(bytes);
+        let mut outer = cbor.array_of(2..3, SHAPE)?;
+        cbor.next(&mut outer, SHAPE)?;
+        let at = cbor.at();
+        let era = Era::from_tag(cbor.unsigned(SHAPE)?);
+        let era = era.ok_or(BlockError { offset: at, reason: "an era that is not known" })?;
+        cbor.next(&mut outer, SHAPE)?;
+        let length = body_parts(era) as u64 + 1;
+        let mut inner = cbor.array_of(length..length + 1, "a block has not as many parts as its era says")?;
+        cbor.next(&mut inner, SHAPE)?;
+        let header = cbor.item()?;
+        if header.len() > usize::from(u16::MAX) {
+            let reason = "a header of more than 65,535 bytes";
+            return Err(BlockError { offset: header.start, reason });
+        }
+        let head = Header::read(era, bytes, &header, byron_epoch_slots)?;
+        Ok(Self { cbor, outer, inner, era, header, head })
+    }
+}
+
+/// Returns how many parts a block has behind its header.
 fn body_parts(era: Era) -> usize {
-    if era >= Era::Alonzo { 4 } else { 3 }
+    match era {
+        Era::ByronBoundary | Era::Byron => 2,
+        Era::Shelley | Era::Allegra | Era::Mary => 3,
+        Era::Alonzo | Era::Babbage | Era::Conway => 4,
+    }
 }
 
 /// Reads the end of an array all items of which were read.

@@ -4,12 +4,14 @@ use std::{io, path::Path};
 
 use thiserror::Error;
 
+use crate::immutable::NO_CHUNK;
+
 /// What can be wrong with a chain that is read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChainError {
     /// Bytes that are not as they must be.
-    #[error("{file}: chunk {chunk} is damaged at byte {offset}{}: {reason}", of_slot(*slot))]
+    #[error("{file}: {} is damaged at byte {offset}{}: {reason}", of_chunk(*chunk), of_slot(*slot))]
     Damaged {
         /// The file, or the archive with the file in it.
         file: String,
@@ -23,7 +25,10 @@ pub enum ChainError {
         reason: String,
     },
     /// Blocks that do not follow each other.
-    #[error("{file}: chunk {chunk}, byte {offset}: the block of slot {slot} does not continue the chain: {reason}")]
+    #[error(
+        "{file}: {}, byte {offset}: the block of slot {slot} does not continue the chain: {reason}",
+        of_chunk(*chunk)
+    )]
     Order {
         /// The file, or the archive with the file in it.
         file: String,
@@ -69,6 +74,11 @@ impl ChainError {
         let file = file.display().to_string();
         move |source| Self::Io { file, source }
     }
+}
+
+/// Returns how messages call a chunk, or a block that stands in none.
+pub(crate) fn of_chunk(chunk: u32) -> String {
+    if chunk == NO_CHUNK { "a single block".to_owned() } else { format!("chunk {chunk}") }
 }
 
 fn of_slot(slot: Option<u64>) -> String {

@@ -41,7 +41,7 @@ impl Chunk {
             None => Blocks::Newest(Newest { at: 0, entries: written(&files), agreed: 0, ended: false }),
             Some(following) => {
                 let mut places = Vec::new();
-                let mut listed = list(&files, options.check, &mut places);
+                let mut listed = list(&files, options, &mut places);
                 if let Some(following) = following.as_ref().ok().filter(|_| options.check) {
                     listed = listed.and_then(|()| goes_on_to_its_end(&files, following));
                 }
@@ -75,13 +75,16 @@ fn read<'f>(
     options: &ReadOptions,
 ) -> Result<(Block<'f>, usize), ChainError> {
     let (check, slots) = (options.check, options.byron_epoch_slots);
-    let slot = entry.map(|entry| entry.slot);
     let bytes = &files.chunk[at.clone()];
+    let slot = entry.map(|entry| entry_slot(entry, bytes, slots));
     if let Some(reason) = entry.filter(|_| check).and_then(|entry| crc_differs(bytes, entry)) {
         return Err(files.damaged(at.start as u64, slot, reason));
     }
-    let block = Block::parse_with(bytes, slots)
-        .map_err(|error| files.damaged(at.start as u64 + error.offset as u64, slot, error.reason))?;
+    let block = Block::parse_with(bytes, slots).map_err(|error| {
+        let slot = slot.or_else(|| Block::slot_of_first(bytes, slots));
+        files.damaged(at.start as u64 + error.offset as u64, slot, error.reason)
+    })?;
+    let slot = slot.or(Some(block.slot()));
     let wrong = match entry {
         _ if !check => None,
         entry => {
@@ -93,18 +96,21 @@ fn read<'f>(
 
 /// Finds the blocks of a chunk that another follows: all three files are whole and agree. After an error `places` has the
 /// blocks before it.
-fn list(files: &Files, check: bool, places: &mut Vec<(Range<usize>, Entry)>) -> Result<(), ChainError> {
+fn list(files: &Files, options: &ReadOptions, places: &mut Vec<(Range<usize>, Entry)>) -> Result<(), ChainError> {
+    let damaged = |offset: u64, entry: Option<&Entry>, reason: String| {
+        files.damaged(offset, slot_at(files, offset, entry, options.byron_epoch_slots), reason)
+    };
     let (Some(primary), Some(secondary)) = (&files.primary, &files.secondary) else {
         let missing = if files.primary.is_none() { "primary" } else { "secondary" };
-        return Err(files.damaged(0, None, format!("its {missing} index is missing, and chunks follow it")));
+        return Err(damaged(0, None, format!("its {missing} index is missing, and chunks follow it")));
     };
     let (listed, rest) = entries(secondary);
     let listed: Vec<Entry> = listed.collect();
     let bytes = files.chunk.len() as u64;
     if listed.is_empty() && bytes > 0 && rest == 0 {
-        return Err(files.damaged(0, None, format!("{bytes} bytes, and its secondary index is empty")));
+        return Err(damaged(0, None, format!("{bytes} bytes, and its secondary index is empty")));
     }
-    let (agreed, mut wrong) = if check { agreed(primary, &listed) } else { (listed.len(), None) };
+    let (agreed, mut wrong) = if options.check { agreed(primary, &listed) } else { (listed.len(), None) };
     if rest != 0 && agreed == listed.len() {
         wrong = Some("its secondary index ends within an entry".to_owned());
     }
@@ -121,13 +127,26 @@ fn list(files: &Files, check: bool, places: &mut Vec<(Range<usize>, Entry)>) -> 
                 "entry {index} of its secondary index has a block at {} to {end} of {bytes} bytes",
                 entry.offset
             );
-            return Err(files.damaged(begin, Some(entry.slot), reason));
+            return Err(damaged(begin, Some(entry), reason));
         }
         places.push((begin as usize..end as usize, *entry));
         begin = end;
     }
-    let slot = listed.get(agreed).map(|entry| entry.slot);
-    wrong.map_or(Ok(()), |reason| Err(files.damaged(begin, slot, reason)))
+    wrong.map_or(Ok(()), |reason| Err(damaged(begin, listed.get(agreed), reason)))
+}
+
+/// Returns the slot of the block that begins somewhere: that of its entry, and without one what its header says.
+fn slot_at(files: &Files, begin: u64, entry: Option<&Entry>, byron_epoch_slots: u64) -> Option<u64> {
+    let rest = usize::try_from(begin).ok().and_then(|begin| files.chunk.get(begin..)).unwrap_or(&[]);
+    entry
+        .map(|entry| entry_slot(entry, rest, byron_epoch_slots))
+        .or_else(|| Block::slot_of_first(rest, byron_epoch_slots))
+}
+
+/// Returns the slot of an entry, beside the bytes of its block: an epoch boundary block, which its era tells, has an epoch there.
+fn entry_slot(entry: &Entry, bytes: &[u8], byron_epoch_slots: u64) -> u64 {
+    let is_boundary = bytes.starts_with(&[0x82, Era::ByronBoundary as u8]);
+    if is_boundary { entry.slot.saturating_mul(byron_epoch_slots) } else { entry.slot }
 }
 
 /// Returns where the block ends that begins somewhere, if there is one.
@@ -221,7 +240,7 @@ impl Newest {
                     self.agreed += usize::from(has_entry);
                     return Ok(Some((block, at)));
                 }
-                Err(wrong) => *cut = Some(self.ends_with(files, index, options.tail, wrong)?),
+                Err(wrong) => *cut = Some(self.ends_with(files, index, options, wrong)?),
             }
         } else if let Some(reason) = self.indexes_differ(files, index) {
             if options.tail == TornTail::Refuse {
@@ -235,16 +254,22 @@ impl Newest {
     }
 
     /// Returns a note about what stands in the place of a block, or the error that it is.
-    fn ends_with(&mut self, files: &Files, index: usize, tail: TornTail, wrong: Wrong) -> Result<String, ChainError> {
+    fn ends_with(
+        &mut self,
+        files: &Files,
+        index: usize,
+        options: &ReadOptions,
+        wrong: Wrong,
+    ) -> Result<String, ChainError> {
         let bytes = files.chunk.len();
         self.ended = true;
         let entry = |index| self.entry(files, index).map(Entry::read);
         // A block behind which others begin was whole once.
         let last = || entry(index + 1).is_none_or(|next| next.offset >= bytes as u64);
         let torn = wrong.zeros || (wrong.ends_early && last());
-        let slot = entry(index).map(|entry| entry.slot);
+        let slot = slot_at(files, self.at as u64, entry(index).as_ref(), options.byron_epoch_slots);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
-        if tail == TornTail::Refuse || (tail == TornTail::Incomplete && !torn) {
+        if options.tail == TornTail::Refuse || (options.tail == TornTail::Incomplete && !torn) {
             return Err(error);
         }
         Ok(format!("{error}; {} bytes behind {index} whole blocks are left out", bytes - self.at))

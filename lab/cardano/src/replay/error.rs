@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{BlockError, ChainError, OutputRef, Point, TxId, index::IndexError, utxo::UtxoError};
+use crate::{BlockError, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError};
 
 /// What ends a replay early.
 #[derive(Debug, Error)]
@@ -12,7 +12,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Chain(#[from] ChainError),
     /// A block whose header is sound has contents that are not.
-    #[error("chunk {chunk}, byte {offset}: the block of slot {} is wrong {source}", point.slot)]
+    #[error("{}, byte {offset}: the block of slot {} is wrong {source}", of_chunk(*chunk), point.slot)]
     Block {
         /// The chunk.
         chunk: u32,
@@ -33,8 +33,9 @@ pub enum ReplayError {
     },
     /// A block of Byron of another network than the genesis files.
     #[error(
-        "chunk {chunk}, byte {offset}: {point} is of the network {magic}, and the genesis file of the network {genesis}; name the \
-         genesis files of this chain"
+        "{}, byte {offset}: {point} is of the network {magic}, and the genesis file of the network {genesis}; name the \
+         genesis files of this chain",
+        of_chunk(*chunk)
     )]
     OtherNetwork {
         /// The chunk.
@@ -59,8 +60,9 @@ pub enum ReplayError {
     },
     /// An input names an output that is not in the set.
     #[error(
-        "chunk {chunk}, byte {offset}: {point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with \
-         --genesis, in another store or branch, if the chain begins there, or go on past missing inputs with --allow-missing"
+        "{}, byte {offset}: {point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with \
+         --genesis, in another store or branch, if the chain begins there, or go on past missing inputs with --allow-missing",
+        of_chunk(*chunk)
     )]
     Missing {
         /// The chunk.

@@ -84,3 +84,26 @@ fn a_slot_has_one_block_and_a_boundary_block_comes_before_all_of_its_epoch() {
     let error = appender.append(&Block::parse(&blocks[0]).unwrap()).unwrap_err();
     assert!(error.to_string().contains("begins no chunk"), "{error}");
 }
+
+#[test]
+fn a_boundary_block_that_is_damaged_is_named_by_its_slot_and_not_by_its_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 100).unwrap();
+    let blocks = byron_blocks(&[(0, Some(3)), (1, None), (1, Some(0)), (2, Some(5))]);
+    for block in &blocks {
+        appender.append(&Block::parse_with(block, 100).unwrap()).unwrap();
+    }
+    appender.sync().unwrap();
+    let file = dir.path().join("00001.chunk");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[blocks[1].len() - 1] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let at = |paths: &[std::path::PathBuf]| {
+        let (points, ended) = read_until(paths, ReadOptions::default().byron_epoch_slots(100));
+        let Err(ChainError::Damaged { chunk: 1, offset: 0, slot, .. }) = ended else { panic!("{ended:?}") };
+        (points.len(), slot)
+    };
+    assert_eq!(at(&[dir.path().to_owned()]), (1, Some(100)));
+    // As the newest chunk.
+    assert_eq!(at(&[file]), (0, Some(100)));
+}

@@ -187,6 +187,33 @@ fn a_chunk_of_byron_without_checksums_is_read_only_where_it_is_whole() {
 }
 
 #[test]
+fn a_single_block_that_is_damaged_is_named_by_its_slot_and_by_no_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("block.cbor");
+    let whole = byron("byron7");
+    let block = Block::parse(&whole).unwrap();
+    let (_, output) = block.transactions().unwrap().next().unwrap().unwrap().created().next().unwrap().unwrap();
+    let mut altered = whole.clone();
+    altered[output.as_ptr() as usize - whole.as_ptr() as usize + 10] ^= 1;
+    let longer = [&whole[..], &[0]].concat();
+    let behind = block.header_range().end;
+    for (bytes, said) in [
+        (&altered[..], true),
+        (&longer[..], true),
+        (&whole[..whole.len() - 1], true),
+        (&whole[..behind], true),
+        (&whole[..behind - 1], false),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        let error = read(std::slice::from_ref(&file), ReadOptions::default()).unwrap_err();
+        let ChainError::Damaged { slot, .. } = error else { panic!("{error}") };
+        assert_eq!(slot, Some(block.slot()).filter(|_| said), "{error}");
+        let named = format!("{}: a single block is damaged at byte ", file.display());
+        assert!(error.to_string().starts_with(&named), "{error}");
+    }
+}
+
+#[test]
 fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
@@ -207,7 +234,8 @@ fn an_older_chunk_that_is_cut_gives_its_whole_blocks_and_an_error() {
     }
     // A secondary index that ends with an entry or within one, and a primary index.
     for bytes in [50 * 56, 50 * 56 + 9] {
-        assert_eq!(cut("00001.secondary", bytes), (whole[..150].to_vec(), place.offset, None), "{bytes}");
+        let found = (whole[..150].to_vec(), place.offset, Some(point.slot));
+        assert_eq!(cut("00001.secondary", bytes), found, "{bytes}");
     }
     for bytes in [1 + 4 * 52, 1 + 4 * 52 + 3] {
         assert_eq!(cut("00001.primary", bytes), (whole[..150].to_vec(), place.offset, Some(point.slot)), "{bytes}");
