@@ -288,19 +288,28 @@ fn zeros_behind_the_whole_blocks_of_the_newest_chunk_are_a_torn_tail() {
     let whole = all("devnet");
     let file = dir.path().join("00003.chunk");
     let bytes = fs::read(&file).unwrap();
-    let place = whole[350].1;
-    for within in [0, 1, 100, u64::from(place.bytes) / 2, u64::from(place.bytes)] {
+    let (amid, last) = (whole[350].1, whole[399].1);
+    let within = |bytes: u64| [0, 1, 100, bytes / 2, bytes - 50, bytes - 5, bytes - 3, bytes - 2];
+    let places = within(amid.bytes.into()).map(|within| (350, amid.offset + within));
+    let at_end = within(last.bytes.into()).map(|within| (399, last.offset + within));
+    let between = [(351, amid.offset + u64::from(amid.bytes))];
+    for (count, from) in places.into_iter().chain(at_end).chain(between) {
         let mut torn = bytes.clone();
-        torn[(place.offset + within) as usize..].fill(0);
+        torn[from as usize..].fill(0);
         fs::write(&file, &torn).unwrap();
-        let count = if within == u64::from(place.bytes) { 351 } else { 350 };
         let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
-        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert_eq!(points, whole[..count], "zeros from {from}");
         assert!(note.unwrap().contains("left out"));
         let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default().tail(TornTail::Refuse));
-        assert_eq!(points, whole[..count], "zeros from {within}");
+        assert_eq!(points, whole[..count], "zeros from {from}");
         assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
     }
+    // A last byte that is zero is altered, not missing.
+    let altered = [&bytes[..bytes.len() - 1], &[0]].concat();
+    fs::write(&file, altered).unwrap();
+    let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+    assert_eq!(points, whole[..399]);
+    assert!(matches!(ended, Err(ChainError::Damaged { chunk: 3, .. })), "{ended:?}");
 }
 
 #[test]
