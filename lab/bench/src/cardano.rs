@@ -56,9 +56,9 @@ pub struct ChainArgs {
     /// What keeps the unspent outputs
     #[arg(long, value_enum, default_value_t)]
     utxo: UtxoName,
-    /// What keeps the objects of the tree
-    #[arg(long, value_enum, default_value = "disk")]
-    backend: BackendName,
+    /// What keeps the objects of the tree [default: disk]
+    #[arg(long, value_enum)]
+    backend: Option<BackendName>,
     /// When a commit is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityName::None)]
     durability: DurabilityName,
@@ -223,8 +223,13 @@ fn read_once(sources: &[PathBuf]) -> Result<u64> {
 }
 
 fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<ChainJob> {
-    let utxo_lsm = args.utxo == UtxoName::Lsm;
-    if args.backend == BackendName::Memory && !utxo_lsm {
+    if args.utxo == UtxoName::Lsm && (args.backend.is_some() || branch.is_some()) {
+        return Err(BenchError::usage(
+            "a plain log-structured merge tree is its own store and has no branches: leave out --backend and -b, or --utxo lsm",
+        ));
+    }
+    let backend = args.backend.unwrap_or(BackendName::Disk);
+    if backend == BackendName::Memory {
         if keep.is_some() {
             return Err(BenchError::usage("a store in memory cannot be kept: leave out --repo or --backend memory"));
         }
@@ -249,7 +254,7 @@ fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<Ch
         profile: args.profile,
         index: args.index.unwrap_or_else(|| args.profile.index()),
         utxo: args.utxo,
-        backend: args.backend,
+        backend,
         durability: args.durability,
         commit_every: args.commit_every,
         commit_unchanged: args.commit_unchanged,
@@ -298,6 +303,7 @@ fn process(job: &ChainJob) -> Result<ChainRun> {
         Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string())),
         // It has said what is wrong.
         Some(1) => Err(BenchError::Wrong { scenario: "replay".into(), reason: "see above".into() }),
+        Some(2) => Err(BenchError::usage("see above")),
         Some(130) => Err(BenchError::Stopped),
         _ => Err(failed(format!("see above ({})", output.status))),
     }

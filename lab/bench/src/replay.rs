@@ -290,6 +290,7 @@ fn process(job: &ReplayJob) -> Result<ReplayRun> {
         Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string())),
         // It has said what is wrong.
         Some(1) => Err(BenchError::Wrong { scenario: "replay".into(), reason: "see above".into() }),
+        Some(2) => Err(BenchError::usage("see above")),
         Some(130) => Err(BenchError::Stopped),
         _ => Err(failed(format!("see above ({})", output.status))),
     }

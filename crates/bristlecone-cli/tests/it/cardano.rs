@@ -60,9 +60,12 @@ fn checkpoints_are_compared_and_a_wrong_one_is_1() {
     // Genesis files of two networks.
     let other = fs::read_to_string(&shelley).unwrap().replace("\"networkMagic\": 2", "\"networkMagic\": 1");
     fs::write(place.path("other.json"), other).unwrap();
-    let run = place.run(["replay", "cardano", &chain, "--genesis", &byron, "--genesis", "other.json", "--dir", "."]);
-    assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.err.contains("network"), "{}", run.err);
+    let networks = ["replay", "cardano", &chain, "--genesis", &byron, "--genesis", "other.json", "--dir", "."];
+    for more in [&["--compare"][..], &["--runs", "2"], &[]] {
+        let run = place.run(networks.iter().chain(more));
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.contains("network"), "{}", run.err);
+    }
 }
 
 #[test]
@@ -245,6 +248,11 @@ fn what_is_wrong_with_a_chain_is_named_and_is_3() {
     assert_eq!(run.code, 3, "{run:?}");
     assert!(run.err.contains("--allow-missing") && run.err.contains("--genesis"), "{}", run.err);
     place.fails(2, &["memory"], ["-r", "kept", "replay", "cardano", &data("devnet"), "--backend", "memory"]);
+    let devnet = data("devnet");
+    for ignored in [["--backend", "lmdb"], ["-b", "other"]] {
+        let all = ["-r", "kept", "replay", "cardano", &devnet, "--utxo", "lsm"];
+        place.fails(2, &["leave out --backend and -b, or --utxo lsm"], all.iter().chain(&ignored));
+    }
     place.fails(
         3,
         &["genesis"],
