@@ -7,8 +7,8 @@ use std::{
 
 use super::ReplayError;
 use crate::{
-    Block, BlockPlace, OutputRef, Point, TxId,
-    utxo::{Changes, UtxoStore},
+    Block, BlockError, BlockPlace, OutputRef, Point, TxId,
+    utxo::{Changes, UtxoStore, lovelace},
 };
 
 /// What a block does to the set, in order.
@@ -47,7 +47,7 @@ impl Decoded {
         })
     }
 
-    fn decode(&mut self, block: &Block<'_>) -> Result<(), crate::BlockError> {
+    fn decode(&mut self, block: &Block<'_>) -> Result<(), BlockError> {
         let start = block.bytes().as_ptr() as usize;
         for transaction in block.transactions()? {
             let transaction = transaction?;
@@ -65,6 +65,8 @@ impl Decoded {
             for created in transaction.created() {
                 let (index, cbor) = created?;
                 let from = cbor.as_ptr() as usize - start;
+                // What is no output should not wait in the set for whoever adds its lovelace up.
+                lovelace(cbor).map_err(|error| BlockError { offset: from + error.offset, ..error })?;
                 self.steps.push(Step::Create { output: OutputRef { tx, index }, cbor: from..from + cbor.len() });
             }
         }

@@ -171,6 +171,40 @@ fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
 }
 
 #[test]
+fn an_output_that_is_none_is_an_error_that_leaves_the_set_at_the_block_before() {
+    let dir = copy("devnet/immutable");
+    let (file, index) = (dir.path().join("00002.chunk"), dir.path().join("00002.secondary"));
+    let mut reader = ChainReader::open(std::slice::from_ref(&file), ReadOptions::default()).unwrap();
+    let mut before = 0;
+    let (bad, place, at) = loop {
+        let StoredBlock { block, place } = reader.next_block().unwrap().unwrap();
+        if let Some(transaction) = block.transactions().unwrap().next() {
+            let (_, output) = transaction.unwrap().created().next().unwrap().unwrap();
+            // An address of so many bytes, and a number.
+            assert_eq!(output[..2], [0x82, 0x58]);
+            let from = output.as_ptr() as usize - block.bytes().as_ptr() as usize;
+            break (block.point(), place, from + 3 + usize::from(output[2]));
+        }
+        before += 1;
+    };
+    // A number below 0, in a block with the right checksum.
+    let (mut bytes, mut entries) = (fs::read(&file).unwrap(), fs::read(&index).unwrap());
+    let from = place.offset as usize;
+    bytes[from + at] ^= 0x20;
+    let crc = crc32fast::hash(&bytes[from..from + place.bytes as usize]);
+    entries[56 * before + 12..56 * before + 16].copy_from_slice(&crc.to_be_bytes());
+    fs::write(&file, &bytes).unwrap();
+    fs::write(&index, &entries).unwrap();
+    let (repo, mut index) = (repo(), memory());
+    let mut set = tree(&repo);
+    let (ended, report) = replay(&mut set, &mut index, &[dir.path().to_owned()], allow().commit_every(7), &[]);
+    let Err(ReplayError::Block { chunk, offset, point, source }) = &ended else { panic!("{ended:?}") };
+    assert_eq!((*chunk, *offset, *point, source.offset), (2, place.offset, bad, at));
+    assert_eq!((report.blocks, set.tip().height(), index.len()), (200 + before as u64, bad.number, bad.number));
+    set.digest().unwrap();
+}
+
+#[test]
 fn a_newest_chunk_that_is_torn_is_compared_only_at_its_last_block() {
     let checkpoints = Checkpoints::read(&data("preview/utxo-checkpoints.csv")).unwrap();
     let options = || ReplayOptions::default().checkpoints(checkpoints.clone());
