@@ -102,6 +102,12 @@ impl<'b> Block<'b> {
         Some(Start::read(bytes, byron_epoch_slots).ok()?.head.slot)
     }
 
+    /// Returns how many bytes the block has with which `bytes` begin, as its header says; `None` in Byron, whose headers do not.
+    pub(crate) fn length_of_first(bytes: &'b [u8], byron_epoch_slots: u64) -> Option<u64> {
+        let Start { header, head, .. } = Start::read(bytes, byron_epoch_slots).ok()?;
+        (header.end as u64).checked_add(head.body_bytes?)
+    }
+
     /// Returns the block with other bytes, which must be the same as those that were read.
     pub(crate) fn with_bytes(self, bytes: &[u8]) -> Block<'_> {
         let Self { bytes: _, era, header, head, hash, bodies, parts } = self;

@@ -14,6 +14,8 @@ pub(super) struct Header {
     pub(super) boundary_epoch: Option<u64>,
     /// The network's magic, of Byron.
     pub(super) magic: Option<u64>,
+    /// How many bytes stand behind the header, of Shelley and later.
+    pub(super) body_bytes: Option<u64>,
     /// The hash of the body, of Shelley and later; that of Byron is read where it is asked for.
     pub(super) body_hash: Option<[u8; 32]>,
 }
@@ -42,18 +44,20 @@ fn shelley(mut cbor: Cbor<'_>, era: Era) -> Result<Header, BlockError> {
     let slot = cbor.unsigned("the slot is no number")?;
     cbor.next(&mut body, BODY)?;
     let previous = if cbor.null() { None } else { Some(BlockHash(cbor.hash("the previous hash has not 32 bytes")?)) };
-    // Then the issuer's keys, one or two proofs, and the size of the body.
-    for _ in 0..if era >= Era::Babbage { 4 } else { 5 } {
+    // Then the issuer's keys, and one or two proofs.
+    for _ in 0..if era >= Era::Babbage { 3 } else { 4 } {
         cbor.next(&mut body, BODY)?;
         cbor.skip()?;
     }
+    cbor.next(&mut body, BODY)?;
+    let body_bytes = Some(cbor.unsigned("the size of the body is no number")?);
     cbor.next(&mut body, BODY)?;
     let body_hash = Some(cbor.hash("the hash of the body has not 32 bytes")?);
     cbor.rest(body)?;
     cbor.next(&mut outer, SHAPE)?;
     cbor.skip()?;
     end(&mut cbor, outer, SHAPE)?;
-    Ok(Header { slot, number, previous, body_hash, ..Header::default() })
+    Ok(Header { slot, number, previous, body_bytes, body_hash, ..Header::default() })
 }
 
 const BYRON: &str = "a header of Byron has five parts";

@@ -261,13 +261,15 @@ impl Newest {
         options: &ReadOptions,
         wrong: Wrong,
     ) -> Result<String, ChainError> {
-        let bytes = files.chunk.len();
+        let (bytes, slots) = (files.chunk.len(), options.byron_epoch_slots);
         self.ended = true;
         let entry = |index| self.entry(files, index).map(Entry::read);
-        // A block behind which others begin was whole once.
+        // A block behind which others begin was whole once, and one of which there is as much as its header says.
         let last = || entry(index + 1).is_none_or(|next| next.offset >= bytes as u64);
-        let torn = wrong.zeros || (wrong.ends_early && last());
-        let slot = slot_at(files, self.at as u64, entry(index).as_ref(), options.byron_epoch_slots);
+        let rest = files.chunk.get(self.at..).unwrap_or(&[]);
+        let is_there = || Block::length_of_first(rest, slots).is_some_and(|length| length <= rest.len() as u64);
+        let torn = wrong.zeros || (wrong.ends_early && last() && !is_there());
+        let slot = slot_at(files, self.at as u64, entry(index).as_ref(), slots);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
         if options.tail == TornTail::Refuse || (options.tail == TornTail::Incomplete && !torn) {
             return Err(error);

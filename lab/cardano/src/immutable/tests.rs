@@ -13,6 +13,7 @@ use super::*;
 
 mod byron;
 mod damage;
+mod tail;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano").join(name)
