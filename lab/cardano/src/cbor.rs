@@ -22,6 +22,8 @@ const BREAK: u8 = 0xff;
 const SET: u64 = 258;
 /// The tag of CBOR within a string.
 const ENCODED: u64 = 24;
+/// The tag of an integer in a string of bytes.
+const LARGE: u64 = 2;
 
 /// The kinds of item.
 pub(crate) mod major {
@@ -128,6 +130,23 @@ impl<'b> Cbor<'b> {
     pub(crate) fn unsigned(&mut self, reason: &'static str) -> Result<u64, BlockError> {
         let at = self.at;
         self.expect(major::UNSIGNED, reason)?.ok_or(BlockError { offset: at, reason })
+    }
+
+    /// Reads an integer that is not negative, also one in a string of bytes behind the tag of large integers.
+    pub(crate) fn amount(&mut self, reason: &'static str) -> Result<u64, BlockError> {
+        let wrong = BlockError { offset: self.at, reason };
+        if self.peek()? >> 5 != major::TAG {
+            return self.unsigned(reason);
+        }
+        if self.expect(major::TAG, reason)? != Some(LARGE) {
+            return Err(wrong);
+        }
+        let bytes = self.bytes(reason)?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        if bytes.len() - zeros > 8 {
+            return Err(wrong);
+        }
+        Ok(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     /// Reads a string of bytes that is in one piece.

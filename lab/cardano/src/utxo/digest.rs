@@ -96,7 +96,46 @@ pub fn lovelace(output: &[u8]) -> Result<u64, BlockError> {
     let mut value = cbor.clone();
     if let Ok(mut parts) = value.array(VALUE) {
         value.next(&mut parts, VALUE)?;
-        return value.unsigned(VALUE);
+        // Of Mary and later, whose nodes take any spelling of an integer beside assets.
+        return value.amount(VALUE);
     }
     cbor.unsigned(VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lovelace_is_found_in_every_spelling() {
+        let right: [(&[u8], u64); 10] = [
+            (&[0x82, 0x40, 5], 5),
+            (&[0x9f, 0x40, 0x1b, 0, 0, 0, 0, 0, 0, 0, 5, 0xff], 5),
+            (&[0x83, 0x40, 5, 0x41, 7], 5),
+            (&[0x82, 0x40, 0x82, 5, 0xa0], 5),
+            (&[0x82, 0x40, 0x9f, 0x18, 5, 0xbf, 0xff, 0xff], 5),
+            (&[0x82, 0x40, 0x82, 0xc2, 0x42, 1, 5, 0xa0], 261),
+            (&[0x82, 0x40, 0x82, 0xc2, 0x4a, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xa0], u64::MAX),
+            (&[0x82, 0x40, 0x82, 0xc2, 0x40, 0xa0], 0),
+            (&[0xa2, 0, 0x40, 1, 5], 5),
+            (&[0xbf, 0, 0x40, 2, 0x82, 0, 0x40, 1, 0x82, 0x19, 1, 5, 0xa0, 0xff], 261),
+        ];
+        for (output, amount) in right {
+            assert_eq!(lovelace(output), Ok(amount), "{output:x?}");
+        }
+        let wrong: [(&[u8], usize); 9] = [
+            (&[0x81, 0x40], 2),
+            (&[0x82, 0x40, 0x20], 2),
+            (&[0x82, 0x40, 0xc2, 0x41, 5], 2),
+            (&[0x82, 0x40, 0x80], 3),
+            (&[0x82, 0x40, 0x82, 0xc3, 0x41, 5, 0xa0], 3),
+            (&[0x82, 0x40, 0x82, 0xc2, 0x49, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xa0], 3),
+            (&[0xa1, 0, 0x40], 3),
+            (&[0xa1, 0x20, 5], 1),
+            (&[0x05], 0),
+        ];
+        for (output, at) in wrong {
+            assert_eq!(lovelace(output).map_err(|error| error.offset), Err(at), "{output:x?}");
+        }
+    }
 }
