@@ -10,10 +10,10 @@ use crate::{BenchError, error::Result};
 /// Reads a file of results, with rows of other suites as they are. A missing or empty file has none.
 ///
 /// # Errors
-/// [`BenchError::Results`] if it holds anything else; [`BenchError::Io`].
+/// [`BenchError::Results`] if it holds anything else; [`BenchError::Io`], also where there is no folder for the file.
 pub fn read(file: &Path) -> Result<Vec<Value>> {
     let bytes = match fs::read(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && has_folder(file) => return Ok(Vec::new()),
         other => other.map_err(BenchError::io(file))?,
     };
     if bytes.trim_ascii().is_empty() {
@@ -26,6 +26,11 @@ pub fn read(file: &Path) -> Result<Vec<Value>> {
         Some(index) => Err(broken(format!("row {index} has no \"name\" and \"scenario\""))),
         None => Ok(rows),
     }
+}
+
+/// Whether there is a folder that a file can be made in.
+fn has_folder(file: &Path) -> bool {
+    file.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.is_dir())
 }
 
 /// Merges rows into a file: those with the same name and scenario are replaced where they stand, others
@@ -120,6 +125,9 @@ mod tests {
         assert!(read(&file).unwrap().is_empty());
         fs::write(&file, " \n").unwrap();
         assert!(read(&file).unwrap().is_empty());
+        // Where the file cannot be made, that should not come out after everything was measured.
+        let nowhere = read(&dir.path().join("nowhere/results.json")).unwrap_err();
+        assert!(matches!(nowhere, BenchError::Io { .. }), "{nowhere}");
         for broken in ["[{", "{}", "[1]", r#"[{"name":"a"}]"#] {
             fs::write(&file, broken).unwrap();
             let error = merge(&file, &[row("a", "s", 1.0)]).unwrap_err();
