@@ -128,9 +128,14 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     if places.readme.is_some() && !args.common.allow_dirty {
         readme::check_this_build()?;
     }
+    // The results page is made where there is none; one without a place for results should not cost a run.
+    let pages = std::iter::once(&places.page).filter(|page| page.exists()).chain(&places.readme);
+    for page in pages.filter(|_| !args.skip_readme) {
+        readme::check_page(page)?;
+    }
     let session = measure(args, &places, irmin.as_ref())?;
-    publish(args, &places)?;
     report::show(&session.rows, json);
+    publish(args, &places)?;
     session.verdict()
 }
 

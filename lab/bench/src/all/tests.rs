@@ -115,6 +115,11 @@ fn a_broken_file_is_refused_before_anything_is_measured() {
     fs::write(dir.path().join("peers.csv"), "where,system,scenario,ops_per_s\na,b,c,fast\n").unwrap();
     assert!(reason("").contains("line 2"));
     assert!(!dir.path().join("out").exists());
+    fs::remove_file(dir.path().join("peers.csv")).unwrap();
+    fs::create_dir(dir.path().join("out")).unwrap();
+    fs::write(dir.path().join("out/results.md"), "a page\n").unwrap();
+    assert!(reason("").contains("there must be a line"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "", "nothing was measured");
 }
 
 #[test]

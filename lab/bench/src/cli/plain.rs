@@ -125,8 +125,11 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<()> {
         return publish(args, &json::rows(file)?, json);
     }
     // What is refused at the end should not cost the minutes of a run.
-    if args.readme.is_some() && !args.common.allow_dirty {
-        readme::check_this_build()?;
+    if let Some(page) = &args.readme {
+        readme::check_page(page)?;
+        if !args.common.allow_dirty {
+            readme::check_this_build()?;
+        }
     }
     if let Some(file) = &args.json {
         json::read(file)?;
@@ -158,6 +161,8 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
 
 /// Shows rows, and writes the page if there is one to write.
 fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
+    // First of all, so that a page which is refused takes no rows with it.
+    report::show(rows, json);
     if let Some(page) = &args.readme {
         // The page shows the whole file, not this run's part of it.
         let all = args.json.as_deref().map(json::rows).transpose()?;
@@ -167,7 +172,6 @@ fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
         }
         readme::write(page, rows)?;
     }
-    report::show(rows, json);
     Ok(())
 }
 

@@ -67,14 +67,26 @@ pub fn write(file: &Path, rows: &[Row]) -> Result<()> {
 /// # Errors
 /// [`BenchError::Usage`] if the markers are not there, once each and in order; [`BenchError::Io`].
 pub fn replace(file: &Path, section: &str) -> Result<()> {
+    json::write(file, &page_with(file, section)?)
+}
+
+/// Refuses a page that has no place for results: that should not come out after everything was measured.
+///
+/// # Errors
+/// As [`replace`].
+pub(crate) fn check_page(file: &Path) -> Result<()> {
+    page_with(file, "").map(drop)
+}
+
+/// Returns the text of a file with this section between the markers.
+fn page_with(file: &Path, section: &str) -> Result<String> {
     let page = fs::read_to_string(file).map_err(BenchError::io(file))?;
-    let Some(page) = replaced(&page, section) else {
-        return Err(BenchError::usage(format!(
+    replaced(&page, section).ok_or_else(|| {
+        BenchError::usage(format!(
             "{}: there must be a line {BEGIN} and after it a line {END}, once each, for results to go between",
             file.display()
-        )));
-    };
-    json::write(file, &page)
+        ))
+    })
 }
 
 fn replaced(page: &str, section: &str) -> Option<String> {

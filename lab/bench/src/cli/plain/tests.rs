@@ -157,6 +157,14 @@ fn rows_are_merged_and_a_page_is_made_of_them() {
     // Tests are no release build, so the revision that they measure is no commit.
     let refused = run(&tiny(dir.path(), &format!("--quick {files}")), true).unwrap_err();
     assert!(refused.is_usage() && refused.to_string().contains("--allow-dirty") && !file.exists(), "{refused}");
+    // Nor does a page without a place for results cost a run.
+    for page in ["nowhere.md", "unmarked.md"].map(|name| dir.path().join(name)) {
+        if page.ends_with("unmarked.md") {
+            std::fs::write(&page, "a page\n").unwrap();
+        }
+        let words = format!("--quick --allow-dirty --json {} --readme {}", file.display(), page.display());
+        assert!(run(&tiny(dir.path(), &words), true).is_err() && !file.exists(), "{}", page.display());
+    }
     let files = format!("{files} --allow-dirty");
     run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario commits-20B {files}")), true).unwrap();
     run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario reads {files}")), true).unwrap();
