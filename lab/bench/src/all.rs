@@ -114,6 +114,12 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     if let Some(trace) = args.trace.trace.as_ref().filter(|trace| !trace.is_file()) {
         return Err(BenchError::usage(format!("{}: there is no such trace", trace.display())));
     }
+    if let Some(file) = args.chain.named().find(|file| !file.exists()) {
+        return Err(BenchError::usage(format!(
+            "{}: there is no such chain, genesis file or checkpoints",
+            file.display()
+        )));
+    }
     if json::read(&places.rows)?.is_empty() && args.regen {
         let file = places.rows.display();
         return Err(BenchError::usage(format!(

@@ -27,11 +27,18 @@ pub struct ChainSources {
     #[arg(long, value_name = "DIR|ARCHIVE")]
     pub chain: Vec<PathBuf>,
     /// Its genesis file; given more than once for several
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "chain")]
     pub chain_genesis: Vec<PathBuf>,
     /// Counts and digests to compare with after each chunk
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "chain")]
     pub chain_checkpoints: Option<PathBuf>,
+}
+
+impl ChainSources {
+    /// Returns every file and folder that is named.
+    pub(super) fn named(&self) -> impl Iterator<Item = &PathBuf> {
+        self.chain.iter().chain(&self.chain_genesis).chain(&self.chain_checkpoints)
+    }
 }
 
 /// Returns the replay of the chain that was named: a tree on disk, the larger profile.

@@ -99,6 +99,8 @@ fn a_broken_file_is_refused_before_anything_is_measured() {
     let reason = |words: &str| run(&args(&format!("{words} {}", files(dir.path()))), false).unwrap_err().to_string();
     assert!(reason("--regen").contains("has no rows"));
     assert!(reason("--trace nothing.repr").contains("no such trace"));
+    assert!(reason("--chain nothing").contains("nothing: there is no such chain"));
+    assert!(reason("--chain src --chain-genesis none.json").contains("none.json: there is no such"));
     assert!(reason("--irmin nothing").contains("nothing: there is no program `bristlecone-irmin`"));
     let file = dir.path().join("results.json");
     for (text, why) in [
@@ -127,6 +129,11 @@ fn options_are_checked() {
     assert_eq!(args("").parallel_fibers, sweep::COUNTS);
     assert_eq!(args("--parallel-fibers 1,5").parallel_fibers, [1, 5]);
     assert!(Command::try_parse_from(["all", "--parallel-fibers", "0"]).is_err());
+    // What says how a trace or a chain is replayed says nothing without one.
+    for words in [&["--no-flatten"][..], &["--trace-commits", "5"], &["--chain-genesis", "file"]] {
+        assert!(Command::try_parse_from([&["all"][..], words].concat()).is_err(), "{words:?}");
+    }
+    assert!(args("--trace file --trace-commits 5 --no-flatten").trace.no_flatten);
     assert_eq!(relative(Path::new("docs/page.md"), Path::new("docs/results")), "results");
     assert_eq!(relative(Path::new("README.md"), Path::new("lab/results")), "lab/results");
     assert_eq!(relative(Path::new("out/results.md"), Path::new("out")), ".");

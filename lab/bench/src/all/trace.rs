@@ -21,13 +21,13 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Only the first so many commits of the trace; 0: all
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
     pub trace_commits: u64,
     /// Write the empty value in every Add; commit hashes are then not checked
-    #[arg(long)]
+    #[arg(long, requires = "trace")]
     pub trace_empty_blobs: bool,
     /// Replay the trace only as it was recorded, not also with flattened paths (conversion v0+v1)
-    #[arg(long)]
+    #[arg(long, requires = "trace")]
     pub no_flatten: bool,
 }
 
