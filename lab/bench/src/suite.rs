@@ -83,8 +83,19 @@ impl Plan {
     }
 
     fn wanted(&self, work: Work, value_bytes: usize) -> bool {
-        let job = self.job(work, value_bytes, Target::Memory);
-        self.only.is_empty() || self.only.iter().any(|name| name == work.name() || *name == job.scenario())
+        self.only.is_empty() || self.only.iter().any(|name| self.is_called(name, work, value_bytes))
+    }
+
+    /// Whether a name is that of a scenario, or of its row at this value size.
+    fn is_called(&self, name: &str, work: Work, value_bytes: usize) -> bool {
+        name == work.name() || name == self.job(work, value_bytes, Target::Memory).scenario()
+    }
+
+    /// Returns a name of `only` that selects nothing, whatever the backends are.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        let works = self.works();
+        let selects = |name: &str| works.iter().any(|(work, bytes)| self.is_called(name, *work, *bytes));
+        self.only.iter().map(String::as_str).find(|name| !SCENARIOS.contains(name) && !selects(name))
     }
 
     /// Returns the scenarios with their value sizes, in the order of the tables.
@@ -296,5 +307,19 @@ mod tests {
         assert_eq!(only("commits-20B").len(), 3);
         assert!(only("commits").iter().all(|job| job.work.name() == "commits"));
         assert_eq!(only("nothing").len(), 0);
+    }
+
+    #[test]
+    fn a_name_that_selects_nothing_is_found_among_others() {
+        let unknown = |names: &[&str]| {
+            let only = names.iter().map(|name| (*name).to_owned()).collect();
+            Plan { only, ..plan() }.unknown().map(str::to_owned)
+        };
+        assert_eq!(unknown(&["commits", "lookups", "reads"]), Some("lookups".into()));
+        assert_eq!(unknown(&["commits-21B"]), Some("commits-21B".into()));
+        assert_eq!(unknown(&["incremental-long-10K", "group-commit", "prepare-one-20B-2t"]), None);
+        // A quick run leaves it out, but it is a scenario.
+        let quick = Plan { quick: true, only: vec!["commits-10K-distinct".into()], ..plan() };
+        assert_eq!(quick.unknown(), None);
     }
 }

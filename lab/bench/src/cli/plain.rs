@@ -179,13 +179,23 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     let like = like(args, dir);
     let targets = targets(args)?;
     if args.big {
-        return Ok(big_jobs(args, &like, &targets));
+        let jobs = big_jobs(args, &like, &targets);
+        if jobs.is_empty() {
+            return Err(BenchError::usage(
+                "nothing is left to measure; long forms are open, over-budget, wide and one-commit, on disk, and wide in memory",
+            ));
+        }
+        return Ok(jobs);
     }
     let mut value_sizes = vec![20, 10_000];
     value_sizes.extend(args.value_size.filter(|bytes| !value_sizes.contains(bytes)));
     let parallel = args.parallel_domains.is_some() || args.parallel_fibers.is_some();
     let only = args.only_scenario.clone();
     let plan = Plan { like, value_sizes, targets, only, quick: args.common.quick, no_batch: args.no_batch, parallel };
+    if let Some(name) = plan.unknown() {
+        let known = SCENARIOS.join(", ");
+        return Err(BenchError::usage(format!("there is no scenario or row {name} here; scenarios are {known}")));
+    }
     let mut jobs = plan.jobs();
     if jobs.iter().all(|job| job.target.is_peer()) {
         return Err(BenchError::usage(format!("nothing is left to measure; scenarios are {}", SCENARIOS.join(", "))));

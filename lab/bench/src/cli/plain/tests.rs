@@ -141,6 +141,8 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(reason("--trace file").contains("bench all --trace"));
     assert!(reason("--only-backend tape").contains("memory, disk, lsm, lmdb, fs and git"));
     assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
+    assert!(reason("--only-scenario commits,lookups").contains("no scenario or row lookups"));
+    assert!(reason("--big --only-backend lsm").contains("long forms are"));
     assert!(
         reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left")
     );
