@@ -45,8 +45,8 @@ const WALKS: usize = 20;
 /// Measures questions about a long history.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryArgs {
-    /// How many commits there are
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive)]
+    /// How many commits there are, at least 2
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = two_or_more)]
     pub commits: usize,
     /// How many questions that take no walk
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
@@ -60,6 +60,14 @@ pub struct HistoryArgs {
     /// Merge the rows into this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Reads how many commits there are: questions are about two of them.
+fn two_or_more(text: &str) -> std::result::Result<usize, String> {
+    match positive(text)? {
+        1 => Err("at least 2".into()),
+        count => Ok(count),
+    }
 }
 
 /// Does what the options ask for. The table, or with `json` the rows, go to standard output.
@@ -330,6 +338,16 @@ fn right(scenario: &str, right: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shortest_history_has_two_commits() {
+        assert!(two_or_more("1").is_err() && two_or_more("0").is_err() && two_or_more("2") == Ok(2));
+        let dir = tempfile::tempdir().unwrap();
+        let args = HistoryArgs { commits: 2, questions: 5, unindexed: false, dir: None, json: None };
+        let long = Long::new(dir.path(), &args).unwrap();
+        let rows = long.measure(&args, &Machine::here(dir.path())).unwrap();
+        assert!(rows.iter().all(|row| row.checked), "{rows:?}");
+    }
 
     #[test]
     fn first_questions_of_an_unindexed_store_find_no_index() {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bristlecone::core::PATH_STEPS_MAX;
 use clap::Args;
 
 use crate::job::{Job, Sizes, Switches, Target, Work};
@@ -16,7 +17,7 @@ pub struct Common {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = positive)]
     pub tree_add: usize,
     /// Directories above an entry
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = depth)]
     pub depth: usize,
     /// Lookups of `reads`, and rounds of `concurrent`
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
@@ -64,6 +65,15 @@ pub(crate) fn positive(text: &str) -> std::result::Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1".into()),
         Ok(count) => Ok(count),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// Reads how many directories stand above an entry, with which a path must not have more steps than paths may have.
+fn depth(text: &str) -> std::result::Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(depth) if depth < PATH_STEPS_MAX => Ok(depth),
+        Ok(_) => Err(format!("at most {}", PATH_STEPS_MAX - 1)),
         Err(error) => Err(format!("{error}")),
     }
 }

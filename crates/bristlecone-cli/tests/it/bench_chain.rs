@@ -109,6 +109,7 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["gc", "--pairs", "0"],
         &["refs", "--refs", "1"],
         &["history", "--commits", "0"],
+        &["history", "--commits", "1"],
     ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
     }

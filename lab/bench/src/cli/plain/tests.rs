@@ -147,6 +147,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left")
     );
     assert!(Command::try_parse_from(["bench", "--runs", "0"]).is_err());
+    // A path has at most 1,024 steps, of which one is the entry.
+    assert!(Command::try_parse_from(["bench", "--depth", "1024"]).is_err());
+    assert_eq!(args("--depth 1023").common.depth, 1023);
     assert!(Command::try_parse_from(["bench", "--regen"]).is_err());
 }
 
