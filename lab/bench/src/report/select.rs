@@ -31,6 +31,8 @@ pub(super) struct Kinds<'r> {
     pub(super) replays: Vec<&'r Row>,
     /// The made-up set of unspent outputs.
     pub(super) utxo: Vec<&'r Row>,
+    /// Collections, refs, histories, and objects by themselves.
+    pub(super) apart: Vec<&'r Row>,
     /// Replays of a chain.
     pub(super) chains: Vec<&'r Row>,
     /// Irmin, and ours measured in turns with it.
@@ -48,6 +50,8 @@ impl<'r> Kinds<'r> {
                 &mut kinds.irmin
             } else if is_utxo(row) {
                 &mut kinds.utxo
+            } else if is_apart(&row.scenario) {
+                &mut kinds.apart
             } else if row.chain.is_some() {
                 &mut kinds.chains
             } else if row.map.is_some() {
@@ -142,6 +146,12 @@ pub(super) fn is_tasks(word: &str) -> bool {
     !domains.is_empty() && [domains, fibers].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Whether a scenario is one of a part of `cone bench` that makes a store of its own, and no scenario of the tree suite.
+fn is_apart(scenario: &str) -> bool {
+    let starts = ["gc-", "refs-", "history-", "ids-", "check-", "whole-commit-", "value-"];
+    starts.iter().any(|start| scenario.starts_with(start))
+}
+
 fn is_big(scenario: &str) -> bool {
     ["open-", "over-budget-", "wide-", "one-commit-"].iter().any(|start| scenario.starts_with(start))
 }
@@ -195,21 +205,36 @@ pub(super) fn all_columns() -> impl Iterator<Item = &'static str> {
     COLUMNS.into_iter().chain(OTHERS)
 }
 
+/// What scenarios count, by how their names begin; the first that fits is meant.
+const COUNTED: [(&str, &str); 18] = [
+    ("tezos", "row of the trace"),
+    ("incremental", "commit"),
+    ("group-commit", "commit"),
+    ("prepare-one", "commit"),
+    ("gc-", "commit"),
+    ("history-make", "commit"),
+    ("history-log", "log"),
+    ("history-", "question"),
+    ("refs-make", "ref"),
+    ("refs-open", "opening"),
+    ("refs-move", "move"),
+    ("refs-list", "listing"),
+    ("reads", "lookup"),
+    ("refs-get", "lookup"),
+    ("ids-abbreviated", "question"),
+    ("ids-", "lookup"),
+    ("check-", "object"),
+    ("concurrent", "put or get"),
+];
+
 /// Returns what is counted.
 pub(super) fn operation(scenario: &str) -> &'static str {
-    let starts = |names: &[&str]| names.iter().any(|name| scenario.starts_with(name));
-    if starts(&["tezos"]) {
-        "row of the trace"
-    } else if starts(&["incremental", "group-commit", "prepare-one"]) {
-        "commit"
-    } else if starts(&["reads", "ids", "value"]) {
-        "lookup"
-    } else if starts(&["check"]) {
-        "object"
-    } else if starts(&["concurrent"]) {
-        "put or get"
-    } else {
-        "entry"
+    let counted = COUNTED.iter().find(|(start, _)| scenario.starts_with(start));
+    match counted.map(|pair| pair.1) {
+        Some(counted) => counted,
+        None if scenario.starts_with("value-") && scenario.ends_with("-copy") => "copy",
+        None if scenario.starts_with("value-") => "read",
+        None => "entry",
     }
 }
 

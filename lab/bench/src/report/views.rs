@@ -13,7 +13,7 @@ use super::{
 use crate::{BenchError, error::Result};
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks,
-/// Git, optimisations, task counts, replays, the chain, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
+/// Git, optimisations, task counts, replays, the chain, Irmin, parts of the bench that stand by themselves, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -44,6 +44,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(utxo::table(&kinds.utxo, &places));
     tables.push(chain::table(&kinds.chains, &places));
     tables.push(irmin::table(&kinds.irmin, &places));
+    tables.extend(apart(&kinds.apart, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
     tables
@@ -98,6 +99,21 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
         table.lines.push(line);
     }
     table
+}
+
+/// Collections, refs, histories and objects, with switches apart.
+fn apart(rows: &[&Row], places: &Places) -> Vec<Table> {
+    let variants: BTreeSet<&str> = rows.iter().map(|row| &row.variant[..]).collect();
+    let tables = |variant: &str| {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == variant).copied().collect();
+        let titled = |title: &str| if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
+        [
+            rates(&titled("Collections, refs, histories, objects: operations per second (medians)"), &rows, &COLUMNS),
+            details(&titled("Details: collections, refs, histories, objects"), &rows, &COLUMNS, places),
+            scaling(&titled("Checks and large commits: from one thread to two"), &rows, &COLUMNS),
+        ]
+    };
+    variants.into_iter().flat_map(tables).collect()
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.

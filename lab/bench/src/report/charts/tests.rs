@@ -98,6 +98,10 @@ fn the_suite_has_a_chart_for_each_family_with_one_form_of_each_scenario() {
         assert!(!svg.contains("9.87"), "switches are not in this chart");
     }
     assert!(charts[1].1.contains("disk synced") && !charts[0].1.contains("disk synced"));
+    // What is no scenario of the suite is not in its charts, though it comes first in the file.
+    let mut rows = vec![Row { name: "disk none".into(), ..row("disk", "none", "history-make-1000", 55.5) }];
+    rows.extend(suite());
+    assert_eq!(drawn(&rows), charts);
 }
 
 #[test]

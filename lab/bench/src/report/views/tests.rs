@@ -55,6 +55,41 @@ fn a_line_compares_backends_and_durabilities() {
 }
 
 #[test]
+fn parts_that_stand_by_themselves_have_tables_of_their_own_and_their_operations() {
+    let apart = |name: &str, variant: &str, scenario: &str| Row {
+        name: name.into(),
+        variant: variant.into(),
+        ..row("disk", "none", scenario, 1000.0)
+    };
+    let mut rows = vec![
+        apart("disk none", "", "gc-collected-1000"),
+        apart("disk none", "", "refs-open-1000"),
+        apart("disk none", "", "history-log-walk-1000"),
+        apart("disk none", "", "value-100M-copy"),
+        apart("disk none unindexed", "unindexed", "history-first-walk-1000"),
+    ];
+    rows.extend(self::rows());
+    let tables = sections(&rows);
+    assert_eq!(tables[0].title, "Operations per second (medians): bristlecone");
+    let counted = |title: &str| -> Vec<(String, String)> {
+        let table = tables.iter().find(|table| table.title == title).unwrap();
+        table.lines.iter().map(|line| (line[0].clone(), line[1].clone())).collect()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(scenario, counted)| ((*scenario).to_owned(), (*counted).to_owned())).collect()
+    };
+    let title = "Collections, refs, histories, objects: operations per second (medians)";
+    let expected = [
+        ("gc-collected-1000", "commit"),
+        ("history-log-walk-1000", "log"),
+        ("refs-open-1000", "opening"),
+        ("value-100M-copy", "copy"),
+    ];
+    assert_eq!(counted(title), pairs(&expected));
+    assert_eq!(counted(&format!("{title}, unindexed")), pairs(&[("history-first-walk-1000", "question")]));
+}
+
+#[test]
 fn what_was_wrong_is_shown_in_place_of_yes() {
     let mut rows = rows();
     (rows[3].checked, rows[3].wrong) = (false, Some("the root is another".into()));
