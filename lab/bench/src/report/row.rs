@@ -59,7 +59,7 @@ pub struct Row {
     /// 99 of 100 commits took no longer, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_p99_us: Option<f64>,
-    /// Bytes given to the backend for each commit, with framing.
+    /// Bytes given to the backend for each commit, with framing, where they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_commit: Option<f64>,
     /// Syncs within the timed part.
@@ -199,7 +199,9 @@ impl Row {
             commits: run.commits,
             latency_p50_us: run.p50_us,
             latency_p99_us: run.p99_us,
-            bytes_per_commit: (run.commits > 0).then(|| run.bytes_written as f64 / run.commits as f64),
+            // A commit writes something: where there is nothing it was not counted.
+            bytes_per_commit: (run.commits > 0 && run.bytes_written > 0)
+                .then(|| run.bytes_written as f64 / run.commits as f64),
             syncs: run.syncs,
             store_bytes: run.store_bytes,
             file_bytes: run.file_bytes,
@@ -284,5 +286,12 @@ mod tests {
         let wrong = Run { wrong: Some("an entry holds something else".into()), ..right.clone() };
         assert_eq!(Row::of_runs(&right, std::slice::from_ref(&right), &machine).wrong, None);
         assert_eq!(Row::of_runs(&right, &[right.clone(), wrong.clone()], &machine).wrong, wrong.wrong);
+    }
+
+    #[test]
+    fn what_was_not_counted_is_not_written_as_nothing() {
+        let run = |bytes_written| Run { commits: 4, bytes_written, seconds: 1.0, ..Run::default() };
+        let each = |run: Run| Row::of_runs(&run, std::slice::from_ref(&run), &Machine::default()).bytes_per_commit;
+        assert_eq!((each(run(100)), each(run(0))), (Some(25.0), None));
     }
 }
