@@ -304,11 +304,11 @@ impl Churn {
     }
 }
 
-/// Returns the median of the ratios of rates, pair by pair.
+/// Returns the median of the ratios of rates, pair by pair; of two in the middle the smaller, as medians of rates are.
 fn ratios(with: &[f64], without: &[f64]) -> f64 {
     let mut ratios: Vec<f64> = with.iter().zip(without).map(|(with, without)| with / without).collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or_default()
+    ratios.get(ratios.len().saturating_sub(1) / 2).copied().unwrap_or_default()
 }
 
 /// Returns what 999 of 1000 commits did not exceed, in microseconds.
@@ -320,4 +320,16 @@ fn tail(nanoseconds: &mut [u64]) -> f64 {
 
 fn mega(bytes: u64) -> f64 {
     bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_ratios_in_the_middle_the_smaller_counts() {
+        assert_eq!(ratios(&[9.0, 2.0, 3.0, 1.0], &[1.0; 4]), 2.0);
+        assert_eq!(ratios(&[4.0, 2.0, 3.0], &[2.0; 3]), 1.5);
+        assert_eq!(ratios(&[], &[]), 0.0);
+    }
 }
