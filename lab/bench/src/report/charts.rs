@@ -1,6 +1,6 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
-use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
+use self::legend::{GIT, SPREAD_SAID, colour, legend, mark, stroke, strokes};
 use super::{
     beside,
     row::Row,
@@ -160,7 +160,8 @@ fn tasks(rows: &[&Row]) -> Option<String> {
         let here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
         let mut points: Vec<(f64, f64)> = here.map(|row| (row.tasks as f64, row.ops_per_sec)).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Line { colour: colour(column), dashed: false, name: String::new(), points }
+        let (colour, dashed) = stroke(column);
+        Line { colour, dashed, name: String::new(), points }
     };
     let panel = |stem: &&str| {
         let lines = all_columns().map(|column| line(stem, column)).filter(|line| !line.points.is_empty());
@@ -181,7 +182,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
         title: "One amount of work, cut into more and more tasks".into(),
         about: "Lines: operations per second over the number of tasks, both logarithmic; a panel for each scenario."
             .into(),
-        legend: legend(rows),
+        legend: strokes(rows),
         columns: 2,
         panels,
         marks: true,

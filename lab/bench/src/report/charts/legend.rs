@@ -2,7 +2,7 @@
 
 use crate::report::{
     row::Row,
-    select::{all_columns, column_name},
+    select::{OTHERS, all_columns, column_name},
     svg::{Colour, Mark},
 };
 
@@ -26,6 +26,24 @@ pub(super) const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit
 pub(super) fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
     let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
     all_columns().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
+}
+
+/// Returns the colour of a column where all backends stand in one chart, and whether its line is dashed: there are fewer colours than
+/// columns, so that synced stores on other backends have the colour of those without syncs.
+pub(super) fn stroke(column: &str) -> (Colour, bool) {
+    match column.strip_suffix(" synced") {
+        Some(backend) if OTHERS.contains(&column) => (colour(&format!("{backend} none")), true),
+        _ => (colour(column), false),
+    }
+}
+
+/// Returns the legend of such a chart.
+pub(super) fn strokes(rows: &[&Row]) -> Vec<(Colour, String)> {
+    let entry = |(_, column): (Colour, String)| {
+        let (colour, dashed) = stroke(&column);
+        (colour, if dashed { format!("{column} - -") } else { column })
+    };
+    legend(rows).into_iter().map(entry).collect()
 }
 
 /// What stands below a chart of rates.

@@ -134,6 +134,30 @@ fn task_counts_are_lines() {
 }
 
 #[test]
+fn no_two_lines_of_a_chart_of_task_counts_look_alike() {
+    let mut rows = Vec::new();
+    for (backend, durability) in [
+        ("memory", "none"),
+        ("disk", "none"),
+        ("disk", "synced"),
+        ("lsm", "none"),
+        ("lsm", "synced"),
+        ("lmdb", "none"),
+        ("lmdb", "synced"),
+    ] {
+        for tasks in [1, 10] {
+            rows.push(Row { tasks, ..row(backend, durability, &format!("commits-20B-{tasks}-tasks"), 1000.0) });
+        }
+    }
+    let charts = drawn(&rows);
+    let lines = charts[0].1.lines().filter_map(|line| line.strip_prefix("<polyline")?.split("class=").nth(1));
+    let classes: Vec<&str> = lines.collect();
+    let unique: std::collections::BTreeSet<&str> = classes.iter().copied().collect();
+    assert_eq!((classes.len(), unique.len()), (7, 7), "{classes:?}");
+    assert!(charts[0].1.contains(">lsm synced - -<") && charts[0].1.contains(">disk synced<"));
+}
+
+#[test]
 fn a_replay_is_drawn_as_recorded_with_every_backend() {
     let rows = [
         replay("memory", "none", "paths=v0+v1"),
