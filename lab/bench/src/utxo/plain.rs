@@ -13,10 +13,8 @@ use crate::{
     BenchError,
     error::Result,
     measure::{Run, folder_bytes},
+    peers::FJALL_CACHE_BYTES,
 };
-
-/// As much as the sets beside it may take.
-const CACHE_BYTES: u64 = 512 << 20;
 
 pub(super) struct FjallSet {
     database: Database,
@@ -36,7 +34,7 @@ impl FjallSet {
             Durability::None => PersistMode::Buffer,
             _ => PersistMode::SyncData,
         };
-        let database = Database::builder(dir).cache_size(CACHE_BYTES).open().map_err(failed)?;
+        let database = Database::builder(dir).cache_size(FJALL_CACHE_BYTES).open().map_err(failed)?;
         let entries = database.keyspace("entries", KeyspaceCreateOptions::default).map_err(failed)?;
         Ok(Self { database, entries, mode, dir: dir.to_owned() })
     }
