@@ -93,9 +93,9 @@ fn what_is_wrong_with_a_map_is_told_before_it_is_renewed_and_when_it_is_compared
 }
 
 #[test]
-fn ours_are_right_however_often_they_are_compared() {
+fn engines_are_right_however_often_they_are_compared() {
     let dir = tempfile::tempdir().unwrap();
-    for engine in EngineName::OURS {
+    for engine in crate::map::all_engines() {
         let mut child = child(&dir.path().join(format!("{engine:?}")), engine);
         let commands = [
             Command::Load { entries: 300 },
