@@ -38,6 +38,7 @@ fn batches_are_durable_and_kept() {
     for row in rows {
         assert_eq!((&row["checked"], &row["value_bytes"]), (&true.into(), &150.into()));
         assert!(row["fdatasync_us"].as_f64().unwrap() > 0.0);
+        assert_eq!(row["map"]["entries"], 10 * 1000, "of the map that the batches make: {row}");
     }
 }
 

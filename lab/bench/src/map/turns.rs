@@ -123,7 +123,8 @@ impl Turns {
             row.wrong = runs.iter().find_map(|run| run.wrong.clone());
             row.fdatasync_us = syncs.get(syncs.len() / 2).filter(|_| operation.writes()).map(|seconds| seconds * 1e6);
             row.map = Some(Box::new(MapFigures {
-                entries: self.entries,
+                // A map that a round makes of batches has what they brought.
+                entries: if matches!(operation, Operation::Batches { .. }) { run.ops } else { self.entries },
                 keeps: engine.engine.keeps().to_owned(),
                 ratio: ratios[(ratios.len() - 1) / 2],
                 ratio_min: ratios[0],

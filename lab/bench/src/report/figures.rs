@@ -79,7 +79,7 @@ pub struct ReplayFigures {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MapFigures {
-    /// Entries of the map.
+    /// Entries of the map; of a map that is made of batches, at its end.
     pub entries: u64,
     /// What the engine keeps: the last state, history, hashes, proofs.
     pub keeps: String,

@@ -21,11 +21,13 @@ const ENGINES: [(&str, Colour); 6] = [
 
 /// Draws the ratios of the largest map, and of the batches.
 pub(super) fn chart(rows: &[&Row]) -> Option<String> {
-    let entries = rows.iter().filter_map(|row| Some(row.map.as_ref()?.entries)).max()?;
+    let of_batches = |row: &Row| row.scenario.starts_with("map-batches");
+    // Of batches alone there is no largest map.
+    let entries = rows.iter().filter(|row| !of_batches(row)).filter_map(|row| Some(row.map.as_ref()?.entries)).max();
     // Durable rows where there are any: that is what the others are asked for.
     let synced = rows.iter().any(|row| row.durability == "synced");
     let shown = |row: &&&Row| {
-        row.map.as_ref().is_some_and(|map| map.entries == entries)
+        row.map.as_ref().is_some_and(|map| of_batches(row) || Some(map.entries) == entries)
             && (row.durability.is_empty() || (row.durability == "synced") == synced)
     };
     let rows: Vec<&&Row> = rows.iter().filter(shown).collect();

@@ -1,7 +1,7 @@
 //! Charts of made-up rows.
 
 use super::*;
-use crate::report::{ReplayFigures, SampleFigures, svg::tests::check};
+use crate::report::{MapFigures, ReplayFigures, SampleFigures, svg::tests::check};
 
 fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
     Row {
@@ -173,4 +173,19 @@ fn a_replay_is_drawn_as_recorded_with_every_backend() {
     assert_eq!(over_time.matches("<polyline").count(), 3 * 5);
     assert!(over_time.contains("p99 4.50 ms"));
     assert!(charts[1].1.contains("tezos-90commits, paths=v0+v1"));
+}
+
+#[test]
+fn ordered_maps_are_drawn_of_the_largest_map_and_of_batches() {
+    let map = |scenario: &str, entries: u64, ratio: f64| Row {
+        map: Some(Box::new(MapFigures { entries, ratio, ratio_min: ratio, ratio_max: ratio, ..MapFigures::default() })),
+        ..row("redb", "synced", scenario, 1000.0)
+    };
+    let batches = map("map-batches-random", 100_000, 0.75);
+    let charts = drawn(&[map("map-set-1-1000", 1000, 0.11), map("map-set-1-50000", 50_000, 0.55), batches.clone()]);
+    assert_eq!(charts[0].0, "maps.svg");
+    for (text, shown) in [("×0.55", true), ("×0.75", true), (">batches-random<", true), ("×0.11", false)] {
+        assert_eq!(charts[0].1.contains(text), shown, "{text}: {}", charts[0].1);
+    }
+    assert!(drawn(&[batches])[0].1.contains("×0.75"));
 }
