@@ -28,8 +28,8 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(rates("Other backends: operations per second (medians)", &kinds.others, &OTHERS));
     tables.push(details("Details: other backends", &kinds.others, &OTHERS, &places));
     tables.push(scaling("Other backends: from one thread to two", &kinds.others, &OTHERS));
-    tables.extend(map::tables(&kinds.maps));
-    tables.push(blocks::table(&kinds.blocks));
+    tables.extend(map::tables(&kinds.maps, &places));
+    tables.push(blocks::table(&kinds.blocks, &places));
     tables.extend(git::tables(&kinds.git, &kinds.imports, &places));
     tables.push(optimisations(&kinds.steps));
     tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, &places));

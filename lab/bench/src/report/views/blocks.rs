@@ -1,6 +1,7 @@
 //! Indexes of blocks: a line for each row and kind, by count of blocks.
 
 use crate::report::{
+    places::Places,
     row::Row,
     table::{Table, rate, time},
     views::details::checked,
@@ -12,10 +13,10 @@ pub(crate) fn is_blocks(row: &Row) -> bool {
 }
 
 /// Returns the table, in the order in which rows were measured.
-pub(crate) fn table(rows: &[&Row]) -> Table {
+pub(in crate::report) fn table(rows: &[&Row], places: &Places) -> Table {
     let mut table = Table::new(
         "Indexes of blocks (warm page cache)",
-        &["row-blocks, kind", "each", "least", "most", "per second", "rounds", "checked"],
+        &["row-blocks, kind", "each", "least", "most", "per second", "rounds", "checked", "measured in"],
     );
     for row in rows {
         let each = |rate: f64| time(1e6 / rate.max(f64::MIN_POSITIVE));
@@ -27,6 +28,7 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
             rate(row.ops_per_sec),
             row.runs.to_string(),
             checked(row),
+            places.number(row),
         ]);
     }
     table

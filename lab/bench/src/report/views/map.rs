@@ -1,14 +1,25 @@
 //! Ordered maps: a line for each row of Okra's table and each engine, with the ratio to plain LMDB.
 
 use crate::report::{
+    places::Places,
     row::Row,
     table::{Table, rate},
     views::details::checked,
 };
 
 /// Returns a table for each number of entries, in the order in which they were measured.
-pub(crate) fn tables(rows: &[&Row]) -> Vec<Table> {
-    let heads = ["row, engine", "durability", "entries/s", "times LMDB", "from–to", "rounds", "keeps", "checked"];
+pub(in crate::report) fn tables(rows: &[&Row], places: &Places) -> Vec<Table> {
+    let heads = [
+        "row, engine",
+        "durability",
+        "entries/s",
+        "times LMDB",
+        "from–to",
+        "rounds",
+        "keeps",
+        "checked",
+        "measured in",
+    ];
     let mut tables: Vec<Table> = Vec::new();
     for row in rows {
         let Some(map) = &row.map else { continue };
@@ -29,6 +40,7 @@ pub(crate) fn tables(rows: &[&Row]) -> Vec<Table> {
             row.runs.to_string(),
             map.keeps.clone(),
             checked(row),
+            places.number(row),
         ]);
     }
     tables

@@ -106,6 +106,18 @@ fn the_same_rows_give_the_same_section_in_any_order() {
 }
 
 #[test]
+fn rows_of_maps_and_indexes_say_where_they_were_measured() {
+    let at = |date: &str, row: Row| Row { date: date.into(), ..row };
+    let map = Row { map: Some(Box::default()), ..row("redb", "synced", "map-load-1000", 1.0) };
+    let blocks = Row { name: "blocks redb".into(), ..row("redb", "", "blocks-slot-1000", 1.0) };
+    let tables = sections(&[at("2026-11-27", map), at("2026-11-28", blocks)]);
+    for (title, place) in [("Ordered maps", "[1]"), ("Indexes of blocks", "[2]")] {
+        let table = tables.iter().find(|table| table.title.starts_with(title)).unwrap();
+        assert_eq!((&table.heads.last().unwrap()[..], &table.lines[0].last().unwrap()[..]), ("measured in", place));
+    }
+}
+
+#[test]
 fn scenarios_are_in_the_order_of_the_suite() {
     let names =
         ["group-commit-20B", "reads-20B", "commits-10K-distinct", "commits-20B", "commits-20B-p2x1", "incremental-20B"];
