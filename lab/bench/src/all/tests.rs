@@ -149,7 +149,11 @@ fn the_pages_of_the_repository_show_charts_that_are_there() {
         let (_, section) = text.split_once(readme::BEGIN).unwrap_or_else(|| panic!("{page} has no section of results"));
         let (section, _) = section.split_once(readme::END).unwrap_or_else(|| panic!("{page}: its section has no end"));
         for link in section.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let Some(file) = link.strip_suffix(".svg") else { continue };
+            let Some(file) = link.strip_suffix(".svg") else {
+                let to = root.join(page).with_file_name(link);
+                assert!(link.starts_with("http") || to.exists(), "{page} links {link}, which is not there");
+                continue;
+            };
             assert!(link.starts_with(charts), "{page} shows {file} from elsewhere");
             let svg = fs::read_to_string(root.join("lab/results").join(link.trim_start_matches(charts)));
             report::svg_tests::check(&svg.unwrap_or_else(|error| panic!("{page} shows {link}: {error}")));

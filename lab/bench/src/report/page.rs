@@ -25,7 +25,7 @@ impl Contents<'_> {
     /// Returns the section of the results page: charts, every table, and what others published.
     pub(crate) fn page(&self) -> String {
         let mut text = format!(
-            "Made by `cone bench all` from the rows of [{0}]({0}): medians, each run a process of its own unless said. The column\n\
+            "Made by `cone bench all` from the rows of `{0}`: medians, each run a process of its own unless said. The column\n\
              `checked` says whether contents, answers and roots were compared and right.\n",
             self.rows_at
         );
