@@ -101,6 +101,11 @@ struct Retained {
 /// [`BenchError::Wrong`] after everything was reported, if a set did not hold what it should; others of stores and the
 /// system.
 pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
+    if args.peers && args.durability == DurabilityName::Grouped {
+        return Err(BenchError::usage(
+            "fjall would sync each batch where ours share syncs: leave out --peers, or grouped",
+        ));
+    }
     if args.peers && !cfg!(feature = "rust-peers") {
         return Err(BenchError::usage("this program has no fjall: build it with the feature rust-peers"));
     }
@@ -267,4 +272,24 @@ fn lookups(tables: &mut [Box<dyn UtxoTable>], set: &Set) -> Result<Vec<Run>> {
         }
     }
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_that_share_syncs_are_not_compared_with_batches_that_do_not() {
+        let args = UtxoArgs {
+            entries: vec![1000],
+            batches: 1,
+            durability: DurabilityName::Grouped,
+            retain: None,
+            peers: true,
+            dir: None,
+            json: None,
+        };
+        let error = run(&args, true).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("share syncs"), "{error}");
+    }
 }
