@@ -152,8 +152,8 @@ impl Results {
                 if args.in_process { ours::import(&job)? } else { in_process_of_its_own(&job)? }
             }
         };
+        // How many threads work is not known: each takes as many as it likes.
         run.ops = source.objects;
-        run.threads = 1;
         run.file_bytes = folder_bytes(dest);
         Ok(run)
     }

@@ -64,7 +64,7 @@ fn a_history_comes_in_by_every_way() {
         assert_eq!((&row.scenario[..], row.runs), ("git-import-source", 2));
         let import = row.import.as_ref().unwrap();
         assert_eq!((import.commits, import.refs, import.refs_same), (4, 4, 4), "{}", row.name);
-        assert_eq!(row.total_ops, import.objects);
+        assert_eq!((row.total_ops, row.threads), (import.objects, 0));
         assert_eq!(import.times_fast_import.is_some(), row.backend == "disk");
     }
     assert_eq!(fs::read_dir(dir.path().join("stores")).unwrap().count(), 0, "no store is left behind");

@@ -40,7 +40,7 @@ pub struct Row {
     pub variant: String,
     /// The size of the values in bytes.
     pub value_bytes: u64,
-    /// How many threads worked.
+    /// How many threads worked; 0 where that is not known.
     pub threads: u64,
     /// How many tasks shared the work, in the sweep over task counts; else 0.
     #[serde(skip_serializing_if = "is_zero")]
