@@ -96,10 +96,13 @@ pub(super) fn reads<F: Format>(
     })?;
     let count = lookups.len() * tasks.count;
     let right = sums.iter().sum::<u64>() == reads::expected_sum(workload, count);
+    let stats = engine.stats();
     let run = Run {
         ops: count as u64,
         seconds,
         threads: tasks.threads as u64,
+        store_bytes: stats.store_bytes,
+        file_bytes: stats.file_bytes,
         wrong: (!right).then(|| "lookups found other values than were set".into()),
         ..Run::default()
     };

@@ -64,7 +64,8 @@ pub(super) fn run<F: Format>(
         values[entry] = crate::workload::changed_value(last, workload.paths.len());
         (1, values)
     };
-    let ops = (commits * threads * per_commit) as u64;
-    let run = Run { ops, seconds, threads: threads as u64, ..Run::default() };
+    let (ops, stats) = ((commits * threads * per_commit) as u64, engine.stats());
+    let (store_bytes, file_bytes) = (stats.store_bytes, stats.file_bytes);
+    let run = Run { ops, seconds, threads: threads as u64, store_bytes, file_bytes, ..Run::default() };
     Ok((run, Expected::Branches { names, values, commits: 2 }))
 }

@@ -36,6 +36,8 @@ fn a_tiny_suite_is_right_on_every_backend() {
     for row in &results {
         assert!(row.checked, "{} {}: {:?}", row.name, row.scenario, row.wrong);
         assert!(row.total_ops > 0 && row.total_time > 0.0, "{} {}", row.name, row.scenario);
+        let is_ours = matches!(&row.backend[..], "memory" | "disk");
+        assert!(row.store_bytes > 0 || !is_ours, "{} {}", row.name, row.scenario);
     }
     let heads = |scenario: &str| {
         let heads: Vec<_> = results.iter().filter(|row| row.scenario == scenario).map(|row| &row.head).collect();
@@ -100,6 +102,7 @@ fn parallel_forms_and_optimisations_are_right() {
     assert_eq!(ops("commits-20B-p2x3"), 2 * 3 * 3 * 70);
     assert_eq!(ops("incremental-20B-p2x3"), 2 * 3 * 3);
     assert_eq!(ops("reads-20B-p2x3"), 2 * 3 * 200);
+    assert!(rows.iter().all(|row| row.backend != "disk" || row.store_bytes > 0));
     assert!(rows.iter().any(|row| row.variant == "baseline" && row.backend == "disk"));
 }
 
