@@ -17,7 +17,7 @@ use crate::{
     measure::Run,
     options::positive,
     replay::DurabilityName,
-    report::{self, Row, json},
+    report::{self, Row, json, views::utxo::BESIDE_FJALL},
     rss::Sampler,
     scratch::Scratch,
 };
@@ -184,7 +184,7 @@ pub(crate) fn measure(
             let mut row = Row::of_runs(run, std::slice::from_ref(run), machine);
             row.backend = table.name().into();
             row.durability = if part == "batches" { durability.name().into() } else { String::new() };
-            let beside = peers.then(|| "beside-fjall".to_owned());
+            let beside = peers.then(|| BESIDE_FJALL.to_owned());
             let variant: Vec<String> =
                 retain.map(|retain| format!("retain={retain}")).into_iter().chain(beside).collect();
             row.variant = variant.join(" ");

@@ -189,3 +189,17 @@ fn ordered_maps_are_drawn_of_the_largest_map_and_of_batches() {
     }
     assert!(drawn(&[batches])[0].1.contains("×0.75"));
 }
+
+#[test]
+fn a_line_of_the_made_up_set_is_of_one_way_to_run() {
+    let set = |variant: &str, entries: u64, rate: f64| {
+        let row = row("native map", "none", &format!("utxo-batches-{entries}"), rate);
+        Row { variant: variant.into(), ..row }
+    };
+    let (usual, larger) = (set("", 1000, 100.0), set("", 10_000, 50.0));
+    let forgets = set("retain=100", 1000, 900.0);
+    assert!(drawn(&[forgets.clone(), larger.clone()]).is_empty(), "one point is no line");
+    let charts = drawn(&[usual.clone(), larger.clone()]);
+    assert_eq!(charts[0].0, "utxo.svg");
+    assert_eq!(drawn(&[forgets, set("beside-fjall", 1000, 70.0), usual, larger]), charts);
+}

@@ -4,7 +4,7 @@ use crate::report::{
     row::Row,
     svg::{Axis, Colour, Line, Lines, Panel},
     table::{bytes, count, rate, short},
-    views::utxo::entries,
+    views::utxo::{BESIDE_FJALL, entries},
 };
 
 pub(super) const TITLE: &str = "A made-up set of unspent outputs that grows";
@@ -18,12 +18,17 @@ const STORES: [(&str, &str, Colour); 3] = [
 
 /// Draws rate, memory and size over the number of entries, where sets of two sizes were measured.
 pub(super) fn chart(rows: &[&Row]) -> Option<String> {
-    let batches: Vec<&Row> = rows.iter().copied().filter(|row| row.scenario.starts_with("utxo-batches-")).collect();
+    // A line is of one way to run: a store that forgets is not on it, and what was in turns with fjall only where nothing else is.
+    let is_shown =
+        |row: &&Row| row.scenario.starts_with("utxo-batches-") && ["", BESIDE_FJALL].contains(&&row.variant[..]);
+    let mut batches: Vec<&Row> = rows.iter().copied().filter(is_shown).collect();
+    batches.sort_by_key(|row| !row.variant.is_empty());
     let line = |value: fn(&Row) -> f64| {
         let of = |(backend, durability, colour): &(&str, &str, Colour)| {
             let here = batches.iter().filter(|row| row.backend == *backend && row.durability == *durability);
             let mut points: Vec<(f64, f64)> =
                 here.filter_map(|row| Some((entries(row)? as f64, value(row)))).filter(|point| point.1 > 0.0).collect();
+            // Of the same number of entries the first counts, which is the row as it is usually run.
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
             points.dedup_by(|one, other| one.0 == other.0);
             Line { colour: *colour, dashed: false, name: String::new(), points }

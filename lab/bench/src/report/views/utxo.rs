@@ -7,6 +7,9 @@ use crate::report::{
     views::details::{checked, rate_of},
 };
 
+/// The variant of rows that were measured in turns with fjall.
+pub(crate) const BESIDE_FJALL: &str = "beside-fjall";
+
 /// Whether a row is one of the made-up set.
 pub(crate) fn is_utxo(row: &Row) -> bool {
     row.scenario.starts_with("utxo-")
