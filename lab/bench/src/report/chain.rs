@@ -35,9 +35,9 @@ pub struct ChainFigures {
     /// The last block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
-    /// Blocks per second within the first samples.
+    /// Blocks per second in the first tenth of the time.
     pub start_blocks_per_s: f64,
-    /// Blocks per second of the samples after them: the median.
+    /// Blocks per second in the second half of the time.
     pub steady_blocks_per_s: f64,
     /// Resident anonymous memory, in KiB: the least.
     pub rss_anon_min_kb: u64,
