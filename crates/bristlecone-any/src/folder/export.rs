@@ -52,7 +52,7 @@ pub fn export(
 }
 
 /// As [`export`], for as long as `goes_on` says so, which is asked often and by several threads. Whatever stops an export, no part of a
-/// value has the name of its file.
+/// value has the name of its file; a process that is killed leaves it under a hidden name, `.cone-….part`.
 ///
 /// # Errors
 /// As [`export`]; [`FolderError::Stopped`].

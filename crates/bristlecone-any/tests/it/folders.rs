@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 use bristlecone::{Info, core::git::Algorithm};
@@ -202,6 +202,26 @@ fn an_export_that_is_stopped_leaves_no_part_of_a_value() {
     assert_eq!(fs::read(to.path().join("large")).unwrap(), b"old");
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
     folder::export(&repo, &tree, to.path(), true, &mut |_| {}).unwrap();
+    assert_eq!(fs::read(to.path().join("large")).unwrap(), large.as_bytes());
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_is_exported_has_its_name_once_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = AnyRepo::create(dir.path(), AnyFormat::default()).unwrap();
+    let large = "large ".repeat(5 << 20);
+    commit(&repo, "main", &[("large", &large)]);
+    let tree = repo.branch("main").unwrap().tree().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let (asked, early) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let goes_on = || {
+        asked.fetch_add(1, Relaxed);
+        early.fetch_or(to.path().join("large").exists(), Relaxed);
+        true
+    };
+    folder::export_while(&repo, &tree, to.path(), false, &goes_on, &mut |_| {}).unwrap();
+    assert!(asked.load(Relaxed) > 2 && !early.load(Relaxed));
     assert_eq!(fs::read(to.path().join("large")).unwrap(), large.as_bytes());
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
 }

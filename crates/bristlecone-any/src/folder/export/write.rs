@@ -14,9 +14,14 @@ use std::{
 
 use bristlecone::{EntryKind, escape};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, symlinkat, unlinkat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, RawMode, fstat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
+    },
     io::Errno,
 };
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+use rustix::fs::{RenameFlags, renameat_with};
 
 use super::FolderError;
 use crate::{
@@ -29,7 +34,7 @@ use crate::{
 /// How many bytes of a large value are in memory at a time.
 const PART_BYTES: u64 = 8 << 20;
 
-/// The number of the next file that is written beside the one it replaces.
+/// The number of the next file that is written under a hidden name.
 static ASIDE: AtomicU64 = AtomicU64::new(0);
 
 /// An open folder below the export's top.
@@ -87,8 +92,8 @@ impl Folder {
         Ok(self)
     }
 
-    /// Writes an entry that is a file or link and returns its bytes. With `force` a file or link in its
-    /// place is replaced, once all of the new one is there.
+    /// Writes an entry that is a file or link and returns its bytes. A file has its name once all of it is there, so that a
+    /// process that is killed leaves no part of one. With `force` a file or link in its place is replaced.
     pub(super) fn write(&self, entry: &DirEntry<'_>, force: bool, goes_on: &dyn Fn() -> bool) -> Result<u64> {
         let name = entry.step();
         if entry.kind() == EntryKind::Link {
@@ -96,37 +101,45 @@ impl Folder {
             self.place_link(name, force, || symlinkat(&target[..], &self.handle, name))?;
             return Ok(target.len() as u64);
         }
-        let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let make = |name: &[u8]| openat(&self.handle, name, flags, Mode::from_raw_mode(mode)).map(File::from);
-        match make(name) {
-            Err(Errno::EXIST) if force => self.replace(entry, make, goes_on),
-            made => self.fill(name, made.map_err(|error| self.not_made(name, error))?, entry, goes_on),
+        if force && self.type_of(name).is_some() {
+            self.check_replaced(name)?;
         }
-    }
-
-    /// Writes an entry beside the file or link that has its name, which then goes.
-    fn replace(
-        &self,
-        entry: &DirEntry<'_>,
-        make: impl Fn(&[u8]) -> rustix::io::Result<File>,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Result<u64> {
-        let name = entry.step();
-        self.check_replaced(name)?;
-        let (aside, file) = loop {
-            let aside = format!(".cone-{}-{}", process::id(), ASIDE.fetch_add(1, Relaxed)).into_bytes();
-            match make(&aside) {
-                Err(Errno::EXIST) => {}
-                made => break (aside, made.map_err(|error| self.not_made(name, error))?),
-            }
-        };
+        let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
+        let (aside, file) = self.make_aside(name, mode)?;
         let bytes = self.fill(&aside, file, entry, goes_on)?;
-        renameat(&self.handle, &aside[..], &self.handle, name).map_err(|error| {
+        let moved = if force { self.rename(&aside, name) } else { self.rename_new(&aside, name) };
+        moved.map_err(|error| {
             self.remove(&aside);
             self.not_made(name, error)
         })?;
         Ok(bytes)
+    }
+
+    /// Makes a file that is to be at `name`, under a hidden name.
+    fn make_aside(&self, name: &[u8], mode: RawMode) -> Result<(Vec<u8>, File)> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let aside = format!(".cone-{}-{}.part", process::id(), ASIDE.fetch_add(1, Relaxed)).into_bytes();
+            match openat(&self.handle, &aside[..], flags, Mode::from_raw_mode(mode)) {
+                Err(Errno::EXIST) => {}
+                made => return Ok((aside, made.map_err(|error| self.not_made(name, error))?.into())),
+            }
+        }
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
+        renameat(&self.handle, from, &self.handle, to)
+    }
+
+    /// Renames a file to what must not be there.
+    fn rename_new(&self, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
+        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        match renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
+            // Not every file system can do it.
+            Err(error) if [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error) => {}
+            done => return done,
+        }
+        if self.type_of(to).is_some() { Err(Errno::EXIST) } else { self.rename(from, to) }
     }
 
     /// Writes what a new file is to hold; one that does not become whole goes.
