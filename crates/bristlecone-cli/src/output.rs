@@ -3,6 +3,7 @@
 use std::{
     fmt::{self, Display},
     io::{self, BufWriter, Stdout, Write},
+    mem,
 };
 
 use bristlecone::{escape, to_hex};
@@ -32,6 +33,8 @@ pub(crate) struct Output {
     items: u64,
     // Whether a list was begun and not ended.
     open: bool,
+    // Whether the line of the last item is ended.
+    line_ended: bool,
     // What was done already, which the reader does not know if writing fails.
     made: Option<String>,
 }
@@ -39,7 +42,8 @@ pub(crate) struct Output {
 impl Output {
     /// Returns standard output.
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0, open: false, made: None }
+        let out = BufWriter::with_capacity(1 << 16, io::stdout());
+        Self { style, out, items: 0, open: false, line_ended: false, made: None }
     }
 
     /// Whether JSON is wanted.
@@ -87,7 +91,7 @@ impl Output {
 
     /// Begins a JSON document of `fields` and a list named `name`; nothing for people.
     pub(crate) fn begin(&mut self, fields: &Fields, name: &str) -> Result<()> {
-        (self.items, self.open) = (0, true);
+        (self.items, self.open, self.line_ended) = (0, true, false);
         if self.json() {
             write!(self.out, "{{")?;
             for (key, value) in fields {
@@ -101,8 +105,12 @@ impl Output {
     /// Writes an item of the list; nothing for people.
     pub(crate) fn item(&mut self, fields: Fields) -> Result<()> {
         if self.json() {
-            let comma = if self.items == 0 { "" } else { "," };
-            let written = write!(self.out, "{comma}\n{}", Value::Object(fields));
+            let before = match (self.items, mem::take(&mut self.line_ended)) {
+                (0, _) => "\n",
+                (_, false) => ",\n",
+                (_, true) => ",",
+            };
+            let written = write!(self.out, "{before}{}", Value::Object(fields));
             self.check(written)?;
             self.items += 1;
         }
@@ -111,9 +119,9 @@ impl Output {
 
     /// Ends the list, and the document with further fields; nothing for people.
     pub(crate) fn end(&mut self, fields: &Fields) -> Result<()> {
-        let open = std::mem::take(&mut self.open);
+        let open = mem::take(&mut self.open);
         if self.json() && open {
-            let mut text = if self.items == 0 { "]".to_owned() } else { "\n]".to_owned() };
+            let mut text = if self.items == 0 || self.line_ended { "]".to_owned() } else { "\n]".to_owned() };
             for (key, value) in fields {
                 text.push_str(&format!(",{}:{value}", Value::from(key.as_str())));
             }
@@ -127,6 +135,16 @@ impl Output {
     /// list. Of what could not be carried out a document stays cut short.
     pub(crate) fn end_after(&mut self, failure: &Failure) -> Result<()> {
         if failure.is_answer() { self.end(&Fields::new()) } else { Ok(()) }
+    }
+
+    /// Ends the line of the last item and brings everything out, for those who read it line by line while more comes.
+    pub(crate) fn hand_over(&mut self) -> Result<()> {
+        if self.json() && self.open && self.items > 0 && !self.line_ended {
+            let written = writeln!(self.out);
+            self.check(written)?;
+            self.line_ended = true;
+        }
+        self.flush()
     }
 
     /// Brings everything out.

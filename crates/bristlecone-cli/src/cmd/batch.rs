@@ -212,7 +212,7 @@ fn tell(
         })?;
     }
     // Who waits for the answer to a commit before the next change gets it now, and a signal takes none of it away.
-    context.out.flush()
+    context.out.hand_over()
 }
 
 /// Makes the edits of a group, or says which one cannot be made.

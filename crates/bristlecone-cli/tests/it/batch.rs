@@ -331,3 +331,33 @@ fn the_line_of_a_commit_comes_as_soon_as_it_is_made() {
     assert!(child.wait().unwrap().success());
     reader.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_commit_is_told_in_json_by_whole_lines_while_the_batch_goes_on() {
+    let place = Place::with_store();
+    let mut command = place.command(["-o", "json", "batch"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap())));
+    let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a line, while the batch goes on");
+    let mut all = String::new();
+    for number in 1..=2 {
+        input.write_all(format!("set a {number}\ncommit\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+        if number == 1 {
+            all = next();
+            assert_eq!(all, "{\"commits\":[");
+        }
+        let line = next();
+        let item: Value = serde_json::from_str(line.trim_start_matches(',')).unwrap();
+        assert_eq!((&item["branch"], &item["changed"]), (&"main".into(), &true.into()));
+        all += &line;
+    }
+    drop(input);
+    all += &next();
+    let document: Value = serde_json::from_str(&all).unwrap();
+    assert_eq!((document["commits"].as_array().unwrap().len(), &document["changes"]), (2, &json!(2)));
+    assert!(child.wait().unwrap().success());
+    reader.join().unwrap().unwrap();
+}
