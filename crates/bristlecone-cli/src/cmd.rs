@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use description::description;
 
@@ -135,8 +135,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = completions::answer(&arguments) {
         return code;
     }
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
+    let (cli, verb) = match parse(&arguments) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             // Describing every verb takes longer than parsing, so only help does it.
@@ -151,7 +151,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut context = Context { out: Output::new(cli.globals.output), globals: cli.globals };
-    let result = dispatch(cli.command, &mut context);
+    let idle = description::refuse_idle(&verb, &context.globals);
+    let result = idle.and_then(|()| dispatch(cli.command, &mut context));
     // What was written before a failure belongs to the reader, too.
     let ended = result.as_ref().err().map_or(Ok(()), |failure| context.out.end_after(failure));
     let flushed = ended.and(context.out.flush());
@@ -162,6 +163,18 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(failure) => ending::badly(failure).report(),
     }
+}
+
+/// Parses a command line; beside it stand the words that name its verb.
+fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<String>), clap::Error> {
+    let mut matches = Cli::command().try_get_matches_from(arguments)?;
+    let (mut verb, mut below) = (Vec::new(), matches.subcommand());
+    while let Some((name, matches)) = below {
+        verb.push(name.to_owned());
+        below = matches.subcommand();
+    }
+    let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli, verb))
 }
 
 fn dispatch(command: Command, context: &mut Context) -> Result<()> {
@@ -205,8 +218,6 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

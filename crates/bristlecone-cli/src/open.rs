@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    fmt::Display,
     io::{Read as _, Write},
     path::{Path as FilePath, PathBuf},
 };
@@ -84,6 +85,14 @@ impl Globals {
         Err(Failure::usage(format!(
             "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; leave it out"
         )))
+    }
+
+    /// Refuses a branch where a command would not look at it; `meaning`: what it says elsewhere.
+    pub(crate) fn refuse_idle_branch(&self, meaning: &str) -> Result<()> {
+        match self.branch {
+            Some(_) => Err(Failure::usage(format!("-b {meaning}; leave it out"))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a branch for a command that is about the whole store.
@@ -275,10 +284,19 @@ impl Opened {
         Ok(self.repo.branch(&name)?)
     }
 
+    /// Refuses a branch beside something else that says what is read, such as a revision, whose HEAD is not that of the branch.
+    pub(crate) fn refuse_branch_beside(&self, other: impl Display) -> Result<()> {
+        let Some(name) = &self.branch else { return Ok(()) };
+        let name = show(name);
+        let way = format!("leave one out, or begin the revision with the branch, as in {name}~1");
+        Err(Failure::usage(format!("{other} and -b {name} both say what is read; {way}")))
+    }
+
     /// Returns the commit to read: `at` where it is given, or the head of the branch named, or of what is
     /// checked out; `None` if that is a branch without commits.
     pub(crate) fn commit_to_read(&self, at: Option<&OsString>) -> Result<Option<CommitId>> {
         if let Some(text) = at {
+            self.refuse_branch_beside(show(text))?;
             return Ok(Some(revision::commit(&self.repo, text)?));
         }
         let head = self.repo.checked_out()?;
@@ -314,6 +332,7 @@ impl Opened {
     /// also be a directory.
     pub(crate) fn tree_to_read(&self, at: Option<&OsString>) -> Result<Tree> {
         if let Some(text) = at {
+            self.refuse_branch_beside(show(text))?;
             return Ok(revision::tree(&self.repo, text)?);
         }
         Ok(match self.commit_to_read(None)? {

@@ -42,6 +42,10 @@ pub(super) struct BranchesArgs {
 }
 
 pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
+    if args.name.is_none() || args.at.is_some() {
+        let meaning = "says at the head of which branch another one is made, where --at does not";
+        context.globals.refuse_idle_branch(meaning)?;
+    }
     match (args.name, args.delete) {
         (Some(name), _) => make(&name, args.at.as_ref(), context),
         (None, Some(name)) => delete(&name, args.force, context),

@@ -74,7 +74,6 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::usage("`cone copy` takes both stores as arguments: cone copy FROM TO; leave --repo out"));
     }
     let globals = &context.globals;
-    globals.refuse_worktree("a copy")?;
     let from_place = place(&args.from)?;
     let to_place = in_backend(place(&args.to)?, args.backend)?;
     let from = globals.options(Access::Read)?.open(from_place)?;

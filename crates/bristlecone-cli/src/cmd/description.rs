@@ -5,19 +5,36 @@ use std::{any::TypeId, path::PathBuf};
 use clap::{Arg, Command, CommandFactory};
 
 use super::{Cli, complete};
+use crate::{
+    failure::{Failure, Result},
+    open::Globals,
+};
 
 /// Verbs that open no store, and those below them.
 const WITHOUT_STORE: [&str; 4] = ["bench", "completions", "man", "trace"];
 /// Verbs that are given their stores as arguments.
 const WITHOUT_REPO: [&str; 1] = ["copy"];
 /// Verbs that have no part in a branch, beside those.
-const WITHOUT_BRANCH: [&str; 5] = ["check", "gc", "info", "repair", "upgrade"];
+const WITHOUT_BRANCH: [&str; 6] = ["check", "gc", "info", "repair", "retention", "upgrade"];
 /// Verbs that only read, or write where there is no lock to wait for.
 const WITHOUT_LOCK: [&str; 12] =
     ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "stat", "status", "tree"];
 /// Verbs that never commit to the branch that is checked out, beside those.
-const WITHOUT_WORKTREE: [&str; 10] =
-    ["branches", "checkout", "copy", "gc", "init", "map", "push", "repair", "split", "upgrade"];
+const WITHOUT_WORKTREE: [&str; 13] = [
+    "branches",
+    "checkout",
+    "copy",
+    "gc",
+    "init",
+    "map",
+    "push",
+    "repair",
+    "retention",
+    "split",
+    "tag",
+    "upgrade",
+    "utxo",
+];
 /// Verbs whose output is the same for people and programs.
 const WITHOUT_STYLE: [&str; 1] = ["completions"];
 
@@ -59,6 +76,26 @@ fn means(words: &[&str], option: &str) -> bool {
         "worktree" => store && lock && !any(&WITHOUT_WORKTREE),
         "output" => !any(&WITHOUT_STYLE),
         _ => true,
+    }
+}
+
+/// Refuses options that mean nothing to the verb of these words and would be taken for something else; those for waiting and output
+/// may stand anywhere. Verbs with a store say themselves what they take a folder or a branch for.
+pub(super) fn refuse_idle(verb: &[String], globals: &Globals) -> Result<()> {
+    let words: Vec<&str> = verb.iter().map(String::as_str).collect();
+    let shown = words.join(" ");
+    if globals.worktree() && !means(&words, "worktree") {
+        return Err(Failure::usage(format!(
+            "--worktree is for a commit to the branch that Git has checked out, and `cone {shown}` makes none; leave it out"
+        )));
+    }
+    if !words.iter().any(|word| WITHOUT_STORE.contains(word)) {
+        return Ok(());
+    }
+    match [("-r", globals.repo().is_some()), ("-b", globals.branch()?.is_some())].into_iter().find(|(_, given)| *given)
+    {
+        Some((option, _)) => Err(Failure::usage(format!("`cone {shown}` opens no store of yours; leave {option} out"))),
+        None => Ok(()),
     }
 }
 

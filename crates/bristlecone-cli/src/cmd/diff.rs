@@ -10,6 +10,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened},
     output::{fields, put_name},
+    text::show,
 };
 use bristlecone_any::{Tree, path, revision};
 
@@ -57,11 +58,12 @@ pub(super) fn sides(opened: &Opened, before: Option<&OsString>, after: Option<&O
     if let (Some(word), None) = (before, after)
         && let Some((before, after)) = revision::pair(&opened.repo, word)?
     {
+        opened.refuse_branch_beside(show(word))?;
         return Ok((opened.repo.checkout(before)?, opened.repo.checkout(after)?));
     }
     let after = opened.tree_to_read(after)?;
-    if before.is_some() {
-        return Ok((opened.tree_to_read(before)?, after));
+    if let Some(before) = before {
+        return Ok((revision::tree(&opened.repo, before)?, after));
     }
     let before = match after.origin() {
         Some(at) => opened.tree_before(&at, &opened.repo.read_commit(at)?)?,

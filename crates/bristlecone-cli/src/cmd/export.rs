@@ -76,7 +76,6 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
     }
     let dir = match (&args.git, &args.dir) {
         (Some(to), _) => {
-            context.globals.refuse_worktree("an export of a whole history")?;
             let (bare, force, mut refs) = (args.bare, args.force, args.refs);
             refs.extend(context.globals.branch()?.map(|name| format!("refs/heads/{name}")));
             return export_git::run(Wanted { to, refs, bare, force, hash: args.hash }, context);

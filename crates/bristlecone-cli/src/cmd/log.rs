@@ -163,9 +163,12 @@ impl LogArgs {
         let rest = dashes.then_some(&self.paths[..]);
         let mut selection = revision::select(&opened.repo, self.at.as_slice(), &self.words, rest, here)?;
         if self.all {
+            opened.refuse_branch_beside("--all")?;
             selection.heads.extend(revision::every_head(&opened.repo)?);
         } else if !selection.named {
             selection.heads.extend(opened.commit_to_read(None)?);
+        } else {
+            opened.refuse_branch_beside("a revision")?;
         }
         Ok(selection)
     }

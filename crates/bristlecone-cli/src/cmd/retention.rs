@@ -97,6 +97,7 @@ struct SnapshotsArgs {
 }
 
 pub(super) fn run(args: RetentionCommand, context: &mut Context) -> Result<()> {
+    context.globals.refuse_branch("retention")?;
     match args.verb {
         Verb::List(_) => list(context),
         Verb::Set(args) => set(&args, context),

@@ -34,6 +34,9 @@ pub(super) struct ShowArgs {
 
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
+    if let Some(rev) = &args.rev {
+        opened.refuse_branch_beside(text::show(rev))?;
+    }
     if let Some(text) = &args.rev
         && let Some((tree, path)) = revision::place(&opened.repo, text)?
         && let Some(entry) = tree.entry(&path)?

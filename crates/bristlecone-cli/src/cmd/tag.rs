@@ -53,6 +53,9 @@ pub(super) struct TagArgs {
 }
 
 pub(super) fn run(args: TagArgs, context: &mut Context) -> Result<()> {
+    if args.name.is_none() || args.list || args.delete || !args.more.is_empty() {
+        context.globals.refuse_idle_branch("says at the head of which branch a tag is made, where no REV does")?;
+    }
     match &args.name {
         Some(_) if args.delete => delete(&args, context),
         Some(name) if !args.list => make(name, &args, context),

@@ -207,6 +207,30 @@ fn options_that_mean_nothing_here_are_refused() {
     for verb in ["check", "gc", "repair", "upgrade"] {
         place.fails(2, &[verb, "leave -b out"], [verb, "-b", "main"]);
     }
+    place.fails(2, &["retention", "leave -b out"], ["retention", "list", "-b", "main"]);
+    for words in [&["get", "a"][..], &["tag", "v1"], &["branches", "x"], &["checkout", "main"], &["retention", "list"]]
+    {
+        place.fails(2, &["--worktree", words[0], "leave it out"], [words, &["--worktree"]].concat());
+    }
+    for words in [&["branches"][..], &["branches", "-d", "x"], &["tag"], &["tag", "-d", "v1"], &["tag", "v1", "HEAD"]] {
+        place.fails(2, &["-b says at the head of which branch", "leave it out"], [words, &["-b", "main"]].concat());
+    }
+    for words in [
+        &["get", "a", "--at", "HEAD"][..],
+        &["export", "out", "--at", "HEAD"],
+        &["show", "HEAD"],
+        &["log", "HEAD"],
+        &["log", "--all"],
+        &["diff", "HEAD", "HEAD"],
+        &["diff", "HEAD..HEAD"],
+        &["map", "list", "--at", "HEAD"],
+    ] {
+        place.fails(2, &["and -b main both say what is read", "main~1"], [words, &["-b", "main"]].concat());
+    }
+    assert_eq!(place.ok(["diff", "HEAD", "-b", "main"]), "");
+    for (words, option) in [(["-r", ".", "man"], "-r"), (["-b", "main", "man"], "-b")] {
+        place.fails(2, &["opens no store", &format!("leave {option} out")], words);
+    }
     // A url is not taken for the name of a folder.
     place.fails(2, &["git clone --mirror"], ["import", "--git", "https://example.org/project.git"]);
     place.fails(2, &["cone copy"], ["export", "--git", "git+file:///srv/project.git"]);

@@ -114,6 +114,8 @@ fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
         ("cone-copy", &["--branch", "--wait"]),
         ("cone-checkout", &all[..3]),
         ("cone-init", &all[..3]),
+        ("cone-tag", &all[..3]),
+        ("cone-retention-set", &["--repo", "--wait"]),
         ("cone-get", &all[..2]),
         ("cone-list", &all[..2]),
         ("cone-log", &all[..2]),

@@ -62,9 +62,6 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     if args.here || context.globals.branch()?.is_some() {
         return Err(Failure::usage("--here and -b are of native maps; give --kind native, or leave them out"));
     }
-    if context.globals.worktree() {
-        return Err(Failure::usage("--worktree is for Git repositories, and an Okra map is none; leave it out"));
-    }
     let dir = match (args.dir, context.globals.repo()) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("the folder is named twice; name it as DIR or with --repo"));

@@ -91,11 +91,11 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
     }
 }
 
-/// Returns the first option that was given of those that say which map of a store is meant, and what follows its change.
+/// Returns the first option that was given of those that say which map of a store is meant.
 fn of_store(globals: &Globals, args: &PathArgs) -> Result<Option<&'static str>> {
     let path = (!args.path.is_empty()).then_some("--path");
     let branch = globals.branch()?.is_some().then_some("-b");
-    Ok(path.or(branch).or(globals.worktree().then_some("--worktree")))
+    Ok(path.or(branch))
 }
 
 /// Returns the folder of the Okra map that is meant; `None` where it is a store.
