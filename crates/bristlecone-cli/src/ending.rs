@@ -1,8 +1,9 @@
 //! How a command ends that does not end well: what it leaves in its stores, what it takes back, and signals.
 //!
-//! What was appended to a store stays there; the store counts it and the message says so. A store that the command
-//! itself made is removed whole. Ctrl-C, `SIGTERM` and `SIGHUP` end a command that writes in the same way: a thread of
-//! its own does it, so no command has to look for a flag. While files and their index change together, nothing ends.
+//! What was appended to a store stays there; the store counts it and the message says so. In a Git repository no lock of
+//! ours stays. A store that the command itself made is removed whole. Ctrl-C, `SIGTERM` and `SIGHUP` end a command that
+//! writes in the same way: a thread of its own does it, so no command has to look for a flag. While files and their index
+//! change together, nothing ends.
 
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -52,7 +53,6 @@ impl Drop for Held {
 }
 
 /// Notes that the command writes to a store: if it fails or is interrupted, what it leaves there is counted and told.
-/// A Git repository counts for itself.
 pub(crate) fn writes_to(repo: &AnyRepo) {
     if let Some(written) = Written::new(repo) {
         lock(&STATE).stores.push(written);
@@ -125,7 +125,7 @@ fn interrupted(signal: i32) {
 /// `at_work`: the command goes on meanwhile, with what it has open.
 fn clean(state: State, failure: Failure, at_work: bool) -> Failure {
     let State { mut stores, made } = state;
-    let mut left: Vec<Left> = stores.iter().map(Written::end).collect();
+    let mut left: Vec<Left> = stores.iter().map(|store| store.end(at_work)).collect();
     if !at_work {
         // Nobody else has them by now, so they are closed here.
         stores.clear();

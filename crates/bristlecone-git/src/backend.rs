@@ -17,7 +17,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, TryLockError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use bristlecone::{
@@ -62,6 +64,10 @@ use open_repository::OpenRepository;
 pub use options::GitOptions;
 pub use parts::GitObjects;
 pub(crate) use reachability::Reachability;
+
+/// How long a process that ends waits for the move of a ref that has begun, and how often it looks.
+const ABANDON_WAIT: Duration = Duration::from_secs(1);
+const ABANDON_PAUSE: Duration = Duration::from_micros(500);
 
 /// A store in a Git repository.
 #[derive(Debug)]
@@ -195,6 +201,32 @@ impl GitBackend {
             repository.refs.empty_trash(usize::MAX)?;
         }
         flushed
+    }
+
+    /// Gives up, in a process that is about to end while other threads are at work. A move of a ref that has begun ends first, so that
+    /// no lock stays, unless it waits for another process; whatever would be written later fails. What no ref leads to has no
+    /// protection any more, as in any Git.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] in a child of the process that opened the repository; [`Error::Io`].
+    pub fn abandon(&self) -> Result<()> {
+        let repository = &self.repository;
+        repository.store_lock.refuse_child()?;
+        let until = Instant::now() + ABANDON_WAIT;
+        let kept = loop {
+            match repository.writer.try_lock() {
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(ABANDON_PAUSE),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+                Ok(mut writer) => {
+                    let _ = repository.poison.set("the process ends");
+                    break writer.kept.take();
+                }
+                Err(TryLockError::Poisoned(_)) => return Ok(()),
+            }
+        };
+        repository.end_kept(kept)?;
+        repository.keeps.close();
+        Ok(())
     }
 }
 

@@ -25,10 +25,11 @@ pub(crate) struct Left {
 }
 
 impl Written {
-    /// `None` of a Git repository, which counts for itself, and of a store in memory.
+    /// `None` of a store in memory.
     pub(super) fn new(repo: &AnyRepo) -> Option<Self> {
-        let dir = repo.dir().filter(|_| repo.git().is_none())?.to_owned();
-        let before = if repo.disk().is_none() { position(repo).map(|at| (at, appended(repo))) } else { None };
+        let dir = repo.dir()?.to_owned();
+        let counts = repo.disk().is_some() || repo.git().is_some();
+        let before = if counts { None } else { position(repo).map(|at| (at, appended(repo))) };
         Some(Self { repo: repo.clone(), dir, before })
     }
 
@@ -40,9 +41,13 @@ impl Written {
         &self.repo
     }
 
-    /// Ends the writing, as far as the backend can while other threads are at it, and returns what stays. Where the store does not
-    /// count that, it is what was appended while no ref moved.
-    pub(super) fn end(&self) -> Left {
+    /// Ends the writing, as far as the backend can, and returns what stays; `at_work`: other threads are at it, and the process ends.
+    /// Where the store does not count that, it is what was appended while no ref moved. A Git repository counts for itself.
+    pub(super) fn end(&self, at_work: bool) -> Left {
+        if let (Some((git, _)), true) = (self.repo.git(), at_work) {
+            // What stays is set right by the next one who opens the repository.
+            let _ = git.abandon();
+        }
         let bytes = match (self.repo.disk(), &self.before) {
             (Some(disk), _) => {
                 // What cannot be closed now is cleaned up by the next one who opens the store.

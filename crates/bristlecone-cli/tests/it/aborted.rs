@@ -547,6 +547,26 @@ fn a_value_that_was_large_and_came_to_nothing_is_told() {
     goes_on(&place);
 }
 
+#[needs(git)]
+#[test]
+fn an_import_of_a_history_into_a_git_repository_that_is_stopped_says_so_and_goes_on() {
+    let place = Place::empty();
+    folder(&place.path("from"), 60);
+    let (from, to) = (Git::init(place.path("from"), &[]), Git::init(place.path("to.git"), &["--bare"]));
+    let head = from.commit_all("files");
+    let words = ["-r", "to.git", "import", "--git", "from"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut importer = Working::begin(&place, words);
+        importer.appends_to(&|| bytes_below(&place.path("to.git/objects")));
+        importer.signal(signal);
+        let (_, run) = importer.end();
+        run.failed(code, &["what was committed before stays"]);
+        assert_eq!(to.text(&["for-each-ref"]), "");
+    }
+    place.ok(words);
+    assert_eq!(to.text(&["rev-parse", "main"]), head);
+}
+
 /// What the files in a folder and below take on the disk, without the holes of those that are made long at once.
 fn room_below(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -150,6 +150,27 @@ fn many_small_packs_are_folded_as_they_come() {
     }
 }
 
+#[needs(git)]
+#[test]
+fn what_was_abandoned_writes_no_more_and_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let git = RealGit::new(dir.path());
+    let (backend, repo) = open(dir.path(), GitOptions::default());
+    let commit = |repo: &Repo<Git>, value: &str| {
+        let info = info(value, Durability::Synced);
+        repo.branch("main")?.edit(&info, |tree| tree.set("n", value.as_bytes())).map(drop)
+    };
+    commit(&repo, "1").unwrap();
+    backend.abandon().unwrap();
+    let refused = commit(&repo, "2");
+    assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+    let (_other, again) = open(dir.path(), GitOptions::default());
+    commit(&again, "3").unwrap();
+    git.fsck();
+    assert_eq!(git.text(&["log", "--format=%s", "main"]), "3\n1");
+}
+
 /// Prints how fast commits and reads are; run it alone, with optimisations.
 #[test]
 #[ignore = "measures; says nothing by itself"]
