@@ -37,6 +37,7 @@ mod json;
 mod map;
 mod messages;
 mod places;
+mod progress;
 mod replay;
 mod retention;
 mod subtree;
