@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use bristlecone::{CommitId, Error, Format, Kind, Path};
+use bristlecone::{CommitId, Error, Format, Kind, Oid, Path};
 use clap::{Args, Subcommand};
 
 use super::Context;
@@ -104,13 +104,30 @@ fn no_directory(prefix: &Path, at: CommitId) -> Failure {
     Failure::negative(format!("there is no directory {prefix} in commit {commit}; {way}"))
 }
 
-/// Says what to do where a squashed commit is not here.
-fn explained(error: Error) -> Failure {
+/// Says what to do where a squashed commit is not here, or history ends before its beginning: what a directory's own history would
+/// begin with there has another id than what others have made of it.
+fn explained(opened: &Opened, error: Error) -> Failure {
     match error {
+        Error::Absent { .. } => Failure::failed(format!(
+            "{error}, and a directory's own history takes all of it; work in a store that keeps it"
+        )),
+        Error::Missing { kind: Kind::Commit, oid } if was_never_fetched(opened, oid) => Failure::failed(format!(
+            "commit {oid} was never fetched, since the history is shallow, and a directory's own history takes all of it; bring the \
+             rest, in a Git repository with `git fetch --unshallow`"
+        )),
         Error::Missing { kind: Kind::Commit, oid } => {
             let way = "name the repository that has it: `cone subtree push` and `pull` do, and so does `status REPO`";
             Failure::failed(format!("commit {oid} is missing here: it was squashed, or history was cut; {way}"))
         }
         error => error.into(),
     }
+}
+
+/// Whether history was cut off before this commit when it was fetched.
+fn was_never_fetched(opened: &Opened, oid: Oid) -> bool {
+    let leads_there = |at: Oid| {
+        let commit = opened.repo.read_commit(at.into());
+        commit.is_ok_and(|commit| commit.parents.iter().any(|parent| parent.oid() == oid))
+    };
+    opened.repo.shallow().is_ok_and(|shallow| shallow.into_iter().any(leads_there))
 }

@@ -261,6 +261,32 @@ fn what_git_cannot_split_is_copied_as_it_is() {
     }
 }
 
+#[needs(git)]
+#[test]
+fn a_history_that_is_cut_off_says_so() {
+    let place = Place::with_store();
+    for number in ["1", "2", "3"] {
+        place.ok(["set", "lib/code", number]);
+    }
+    place.ok(["retention", "set", "*", "last", "2"]);
+    place.ok(["gc"]);
+    for verb in ["split", "status"] {
+        place.fails(
+            3,
+            &["retention has cut", "takes all of it", "a store that keeps it"],
+            ["subtree", verb, "-P", "lib"],
+        );
+    }
+    let (app, _) = two(&place);
+    commit(&app, "lib/code", "1");
+    commit(&app, "lib/code", "2");
+    let url = format!("file://{}", app.display());
+    git(&place.path(""), &["clone", "-q", "--depth", "2", &url, "shallow"]);
+    for verb in ["split", "status"] {
+        place.fails(3, &["shallow", "git fetch --unshallow"], ["-r", "shallow", "subtree", verb, "-P", "lib"]);
+    }
+}
+
 #[test]
 fn stores_share_a_directory() {
     let place = Place::empty();

@@ -95,7 +95,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
     }
     join.bring()?;
     let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.message().as_deref());
-    match pulled.map_err(explained)? {
+    match pulled.map_err(|error| explained(&join.opened, error))? {
         Pulled::Joined(joined) => join.commit(*joined, "pulled", context),
         Pulled::Already => {
             let theirs = short(&join.theirs);

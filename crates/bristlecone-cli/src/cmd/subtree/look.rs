@@ -43,7 +43,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     };
     let onto = args.onto.as_ref().map(|rev| revision::commit(&opened.repo, rev)).transpose()?;
     let subtree = opened.repo.subtree(&prefix)?;
-    let split = through_history(|| subtree.split(head, onto, None)).map_err(explained)?;
+    let split = through_history(|| subtree.split(head, onto, None)).map_err(|error| explained(&opened, error))?;
     let split = split.ok_or_else(|| no_directory(&prefix, head))?;
     if let Some(name) = &branch {
         point(&opened, name, split.head)?;
@@ -114,7 +114,7 @@ pub(super) fn status(args: StatusArgs, context: &mut Context) -> Result<()> {
     };
     let subtree = opened.repo.subtree(&prefix)?;
     let compared = other.as_ref().map(|(other, at)| (&*other.repo, *at));
-    let status = through_history(|| subtree.status(head, compared)).map_err(explained)?;
+    let status = through_history(|| subtree.status(head, compared)).map_err(|error| explained(&opened, error))?;
     let status = status.ok_or_else(|| no_directory(&prefix, head))?;
     let theirs = other.map(|(_, at)| at);
     let out = &mut context.out;

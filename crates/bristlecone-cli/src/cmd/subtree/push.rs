@@ -50,7 +50,8 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     other.check_not_checked_out(to.ref_name())?;
     let options = PushOptions::default().force(args.force).durability(args.durability.into());
     let subtree = opened.repo.subtree(&prefix)?;
-    let pushed = through_history(|| subtree.push(head, &other.repo, to.name(), options)).map_err(explained)?;
+    let pushed = through_history(|| subtree.push(head, &other.repo, to.name(), options));
+    let pushed = pushed.map_err(|error| explained(&opened, error))?;
     opened.repo.close()?;
     other.repo.close()?;
     let (split, from, copied): (Split, _, _) = match pushed {
