@@ -140,9 +140,9 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
         readme::check_page(page)?;
     }
     let session = measure(args, &places, irmin.as_ref())?;
-    report::show(&session.rows, json);
+    let shown = report::show(&session.rows, json);
     publish(args, &places)?;
-    session.verdict()
+    session.verdict().and(shown)
 }
 
 /// Task counts, and replays, are tried so often at most.

@@ -71,12 +71,12 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
         }
         rows.extend(new);
     }
-    report::show(&rows, json);
+    let shown = report::show(&rows, json);
     match rows.iter().find_map(|row| Some((row, row.wrong.clone()?))) {
         Some((row, reason)) => {
             Err(BenchError::Wrong { scenario: format!("{}, {}", row.scenario, row.backend), reason })
         }
-        None => Ok(()),
+        None => shown,
     }
 }
 

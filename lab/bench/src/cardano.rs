@@ -4,8 +4,7 @@
 //! process of its own if there are several, and makes the row. `docs/bench.md` has a section on it.
 
 use std::{
-    env, fs,
-    io::{self, Write},
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -19,7 +18,7 @@ use crate::{
     machine::Machine,
     options::positive,
     replay::{BackendName, DurabilityName},
-    report::{Row, json, median},
+    report::{self, Row, json, median},
     scratch,
 };
 
@@ -130,16 +129,18 @@ pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bo
         json::merge(file, &rows)?;
     }
     let text = match (json, &rows[..]) {
+        (true, rows) if args.compare => {
+            format!("{{\"rows\":[\n{}\n]}}\n", rows.iter().map(value).collect::<Result<Vec<_>>>()?.join(",\n"))
+        }
         (true, rows) => rows.iter().map(|row| Ok(value(row)? + "\n")).collect::<Result<String>>()?,
         (false, [high, low]) => compare::table(high, low).text(),
         (false, rows) => rows.iter().map(|row| show::table(row).text()).collect(),
     };
-    // Whoever closes the pipe early has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let printed = report::print(&text);
     match rows.into_iter().find_map(|row| Some((format!("{}, {}", row.scenario, row.name), row.wrong?))) {
         _ if stopped => Err(BenchError::Stopped),
         Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
-        None => Ok(()),
+        None => printed,
     }
 }
 
@@ -241,6 +242,9 @@ fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<Ch
         return Err(BenchError::usage(
             "several replays cannot be kept in one store: leave out --repo, or --runs and --compare",
         ));
+    }
+    if keep.is_some() && args.dir.is_some() {
+        return Err(BenchError::usage("--dir is for a store that is removed again: leave out --repo or --dir"));
     }
     let dir = match keep {
         // The disk is that of the store that stays.

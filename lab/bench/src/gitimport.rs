@@ -78,13 +78,13 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
         json::read(file)?;
     }
     let rows = measure(args, path)?;
-    report::show(&rows, json);
+    let shown = report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
             scenario: format!("{}, {}", row.scenario, row.name),
             reason: row.wrong.clone().unwrap_or_default(),
         }),
-        None => Ok(()),
+        None => shown,
     }
 }
 

@@ -84,8 +84,7 @@ pub(crate) fn run(args: &HistoryArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.json {
         json::merge(file, &rows)?;
     }
-    report::show(&rows, json);
-    Ok(())
+    report::show(&rows, json)
 }
 
 /// A store with a long history.

@@ -8,7 +8,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read as _, Write as _},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +30,7 @@ use crate::{
     error::Result,
     limits::clock_cost,
     machine::Machine,
-    report::json,
+    report::{self, json},
     scratch::{self, Scratch},
     workload::write_noise,
 };
@@ -130,9 +130,8 @@ pub fn run(args: &IoArgs, json: bool) -> Result<()> {
     let machine = Machine::here(job.file.parent().unwrap_or(&above));
     let (figures, remarks) = measure(args, &job, &scratch, &machine)?;
     let text = if json { document(&job, &figures, &remarks, &machine) } else { text(&figures, &remarks) };
-    // A reader that closes the pipe early has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    check(&figures)
+    let printed = report::print(&text);
+    check(&figures).and(printed)
 }
 
 fn job_of_file(file: &Path) -> Result<ReadJob> {

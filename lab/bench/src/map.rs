@@ -164,13 +164,13 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
         new.into_iter().for_each(|row| row.put(&mut rows));
         Ok(())
     })?;
-    report::show(&rows, json);
+    let shown = report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
             scenario: format!("{}, {}", row.scenario, row.name),
             reason: row.wrong.clone().unwrap_or_default(),
         }),
-        None => Ok(()),
+        None => shown,
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::{
     env,
-    io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -19,7 +18,7 @@ use crate::{
     job::Switches,
     limits::Limits,
     machine::Machine,
-    report::{Row, json},
+    report::{self, Row, json},
     scratch,
 };
 
@@ -130,12 +129,11 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
         json::merge(file, std::slice::from_ref(&row))?;
     }
     let text = if json { format!("{}\n", value(&row)?) } else { show::table(&row).text() };
-    // Whoever closes the pipe early has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let printed = report::print(&text);
     match row.wrong {
         _ if stopped => Err(BenchError::Stopped),
         Some(reason) => Err(BenchError::Wrong { scenario: format!("{}, {}", row.scenario, row.name), reason }),
-        None => Ok(()),
+        None => printed,
     }
 }
 
@@ -195,6 +193,9 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
         return Err(BenchError::usage(
             "a replay in pieces leaves no history to be kept: leave out --repo or --chunked",
         ));
+    }
+    if keep.is_some() && args.dir.is_some() {
+        return Err(BenchError::usage("--dir is for a store that is removed again: leave out --repo or --dir"));
     }
     if keep.is_some() && args.runs > 1 {
         return Err(BenchError::usage("several runs cannot be kept in one store: leave out --repo or --runs"));

@@ -23,4 +23,4 @@ pub(crate) use select::BESIDE_IRMIN;
 #[cfg(test)]
 pub(crate) use svg::tests as svg_tests;
 pub use views::sections;
-pub(crate) use views::{show, show_checked};
+pub(crate) use views::{print, show, show_checked};

@@ -213,6 +213,17 @@ fn both_profiles_stand_side_by_side() {
 }
 
 #[test]
+fn both_profiles_are_one_document() {
+    let place = Place::empty();
+    let few = ["--allow-missing", "--blocks", "20", "--dir", ".", "--compare"];
+    let run = place.run(["-o", "json", "replay", "cardano", &data("devnet")].iter().chain(&few));
+    assert_eq!(run.code, 0, "{run:?}");
+    let found: Value = serde_json::from_slice(&run.out).unwrap();
+    let profiles: Vec<_> = found["rows"].as_array().unwrap().iter().map(|row| &row["chain"]["profile"]).collect();
+    assert_eq!(profiles, ["high-memory", "low-memory"]);
+}
+
+#[test]
 fn what_is_wrong_with_a_chain_is_named_and_is_3() {
     let place = Place::empty();
     let dir = place.path("chain");

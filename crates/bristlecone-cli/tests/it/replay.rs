@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bristlecone_needs::needs;
 use serde_json::Value;
 
 use crate::harness::{Place, Run};
@@ -42,6 +43,17 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
     fs::create_dir(place.path("scratch")).unwrap();
     place.ok(["replay", "tezos", &trace, "--backend", "disk", "--commits", "3", "--dir", "scratch"]);
     assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
+    place.fails(2, &["leave out --repo or --dir"], ["-r", "kept", "replay", "tezos", &trace, "--dir", "scratch"]);
+}
+
+#[needs(linux)]
+#[test]
+fn a_report_that_cannot_be_written_is_3() {
+    let place = Place::empty();
+    let mut command = place.command(["replay", "tezos", &trace(EARLY), "--commits", "2"]);
+    command.stdout(OpenOptions::new().write(true).open("/dev/full").unwrap()).stderr(Stdio::piped());
+    let run = Run::from(command.spawn().unwrap().wait_with_output().unwrap());
+    assert!(run.code == 3 && run.err.contains("standard output"), "{run:?}");
 }
 
 #[test]

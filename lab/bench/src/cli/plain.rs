@@ -162,7 +162,7 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
 /// Shows rows, and writes the page if there is one to write.
 fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
     // First of all, so that a page which is refused takes no rows with it.
-    report::show(rows, json);
+    let shown = report::show(rows, json);
     if let Some(page) = &args.readme {
         // The page shows the whole file, not this run's part of it.
         let all = args.json.as_deref().map(json::rows).transpose()?;
@@ -172,7 +172,7 @@ fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
         }
         readme::write(page, rows)?;
     }
-    Ok(())
+    shown
 }
 
 fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {

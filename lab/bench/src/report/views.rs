@@ -1,6 +1,10 @@
 //! The tables of a report, each a view of the rows.
 
-use std::{collections::BTreeSet, io::Write};
+use std::{
+    collections::BTreeSet,
+    io::{ErrorKind, Write},
+    path::Path,
+};
 
 use self::details::{checked, details, rate_of, titled};
 use super::{
@@ -50,24 +54,32 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables
 }
 
+/// Writes to standard output. Whoever closes the pipe early has seen enough.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(BenchError::io(Path::new("standard output"))(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Writes tables, or the rows as they are in files, to standard output.
-pub(crate) fn show(rows: &[Row], json: bool) {
+pub(crate) fn show(rows: &[Row], json: bool) -> Result<()> {
     let text = if json {
         let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
         format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
     } else {
         sections(rows).iter().map(|table| table.text() + "\n").collect()
     };
-    // Whoever closes the pipe early has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text)
 }
 
 /// As [`show`]; fails afterwards if a row is wrong.
 pub(crate) fn show_checked(rows: &[Row], json: bool) -> Result<()> {
-    show(rows, json);
+    let shown = show(rows, json);
     match rows.iter().find_map(|row| Some((row.scenario.clone(), row.wrong.clone()?))) {
         Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
-        None => Ok(()),
+        None => shown,
     }
 }
 
