@@ -1,8 +1,11 @@
 //! A file that appears under its name when it is whole.
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
+    process,
 };
 
 use crate::{
@@ -42,13 +45,8 @@ impl NewFile {
                 show(to)
             )));
         }
-        let mut hidden = std::ffi::OsString::from(".");
-        // With a name that is nearly as long as file systems allow it would be too long.
-        hidden.push(to.file_name().filter(|name| name.len() <= NAME_BYTES_MAX).unwrap_or("cone".as_ref()));
-        hidden.push(format!(".part-{}", std::process::id()));
-        let beside = to.with_file_name(hidden);
         let failed = |error| Failure::file("write", show(to), &error);
-        let file = File::create(&beside).map_err(failed)?;
+        let (beside, file) = create_beside(to).map_err(failed)?;
         if let Ok(replaced) = fs::metadata(to) {
             // Who may read it stays as it is.
             file.set_permissions(replaced.permissions()).map_err(failed)?;
@@ -66,11 +64,49 @@ impl NewFile {
     }
 }
 
+/// Makes a file of a hidden name beside another, and returns its path. What is there already, left by a process that was killed or a link
+/// of somebody else's, stays as it is.
+fn create_beside(to: &Path) -> io::Result<(PathBuf, File)> {
+    // With a name that is nearly as long as file systems allow it would be too long.
+    let name = to.file_name().filter(|name| name.len() <= NAME_BYTES_MAX).unwrap_or("cone".as_ref());
+    for number in 0_u32.. {
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".part-{}-{number}", process::id()));
+        let beside = to.with_file_name(hidden);
+        match File::options().write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (beside, file)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
             // It may be gone already, and the command ends anyway.
             let _ = fs::remove_file(&self.beside);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_has_a_hidden_name_already_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("theirs"), "theirs").unwrap();
+        symlink("theirs", at(&format!(".out.part-{}-0", process::id()))).unwrap();
+        let (new, mut file) = NewFile::create(&at("out"), false).ok().unwrap();
+        file.write_all(b"ours").unwrap();
+        new.finish(&file).ok().unwrap();
+        assert_eq!((fs::read(at("theirs")).unwrap(), fs::read(at("out")).unwrap()), (b"theirs".into(), b"ours".into()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 }
