@@ -143,9 +143,13 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
 
 /// Says in which line something is wrong, and what was done before.
 fn at_line(failure: Failure, line: u64, done: &Done) -> Failure {
-    let before = match done.commits {
+    let all = [(done.commits, "commit", "commits"), (done.moves, "move of a branch", "moves of branches")];
+    let made = all.into_iter().filter(|(number, ..)| *number > 0).map(|(number, one, many)| count(number, one, many));
+    let made = made.collect::<Vec<_>>().join(" and ");
+    let before = match done.commits + done.moves {
         0 => "nothing was committed".to_owned(),
-        commits => format!("{} before it stay", count(commits, "commit", "commits")),
+        1 => format!("{made} before it stays"),
+        _ => format!("{made} before it stay"),
     };
     failure.about(format!("line {line} of the batch cannot be done; {before}; mend it and run the rest again"))
 }

@@ -76,7 +76,12 @@ fn all_of_a_commit_is_made_or_nothing() {
     assert_eq!(place.ok(["list"]), "count\nnote\n");
     // What was committed before stays, and that is said.
     let run = place.feed(["batch"], b"set x 1\ncommit\ndel y\n");
-    run.failed(1, &["line 3", "1 commit before it stay"]);
+    run.failed(1, &["line 3", "1 commit before it stays;"]);
+    // So do branches that moved.
+    let run = place.feed(["batch"], b"branch new HEAD\nbranch newer HEAD\ncommit\nset d 1\ncommit\ndel nothing\n");
+    run.failed(1, &["line 6", "1 commit and 2 moves of branches before it stay;"]);
+    let run = place.feed(["batch"], b"drop newer\ncommit\ndel nothing\n");
+    run.failed(1, &["line 3", "1 move of a branch before it stays;"]);
     assert_eq!(place.ok(["get", "x"]), "1");
     Run::of(place.shell("\"$0\" \"$@\" <&-", &["batch"])).failed(2, &["standard input is closed"]);
     assert_eq!(place.run(["batch"]).code, 0, "nothing to do");
