@@ -1,6 +1,7 @@
 //! What can go wrong with a command, what is said about it, and the exit code.
 
 use std::{
+    borrow::Cow,
     fmt,
     io::{self, Write},
     process::ExitCode,
@@ -152,9 +153,9 @@ impl Failure {
             return Ok(());
         }
         if !self.message.is_empty() {
-            writeln!(out, "error: {}", self.message)?;
+            writeln!(out, "error: {}", shortened(&self.message))?;
             for cause in &self.causes {
-                writeln!(out, "  because {cause}")?;
+                writeln!(out, "  because {}", shortened(cause))?;
             }
         }
         for left in &self.left {
@@ -402,6 +403,19 @@ impl From<TransferError> for Failure {
             _ => Self::failed(format!("{error}; no ref has moved")),
         }
     }
+}
+
+/// How many bytes of a sentence are shown: what it names may come from standard input, which has no end.
+const SENTENCE_BYTES_MAX: usize = 8 << 10;
+
+/// Returns a sentence, of one that is too long its beginning, and its end, which says what to do.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= SENTENCE_BYTES_MAX {
+        return text.into();
+    }
+    let boundary = |at: usize| (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let (start, end) = (boundary(SENTENCE_BYTES_MAX / 2), boundary(text.len() - SENTENCE_BYTES_MAX / 2));
+    format!("{} … {}", &text[..start], &text[end..]).into()
 }
 
 /// Returns what the system says, without its error number.

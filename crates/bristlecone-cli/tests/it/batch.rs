@@ -73,6 +73,10 @@ fn all_of_a_commit_is_made_or_nothing() {
     place.feed(["batch"], b"set x 1\ndel y\n").failed(1, &["line 2", "nothing at y"]);
     place.feed(["batch"], b"set x 1\nset count/y 1\n").failed(2, &["line 2", "count is a value"]);
     place.feed(["batch"], b"set x 1\nput x 1\n").failed(2, &["line 2", "\"put\" is no verb"]);
+    // What is no batch at all is not shown whole.
+    let run = place.feed(["batch"], &"\u{e9}".repeat(1 << 20).into_bytes());
+    run.failed(2, &["line 1", "is no verb; there are set, del"]);
+    assert!(run.err.len() < 10_000, "{} bytes", run.err.len());
     assert_eq!(place.ok(["list"]), "count\nnote\n");
     // What was committed before stays, and that is said.
     let run = place.feed(["batch"], b"set x 1\ncommit\ndel y\n");
