@@ -12,6 +12,7 @@ use super::Context;
 use crate::{
     argument,
     commit::Change,
+    ending,
     failure::{Failure, Result},
     open::{Access, Opened},
     output::{fields, put_name},
@@ -58,6 +59,9 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
         all => format!("Set {} values", all.len()),
     };
     let change = Change::new(&opened, &args.commit, &message, args.durability)?;
+    if wanted.iter().any(|(_, given)| matches!(given, Given::StandardInput)) {
+        check_early(&args, &opened, &wanted)?;
+    }
     let values = wanted.iter().map(|(path, given)| Ok((path, given.read(&opened)?)));
     let values: Vec<(&Path, New<'_>)> = values.collect::<Result<_>>()?;
     let done =
@@ -71,6 +75,17 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
     }
     all.extend(fields! { "values": values.len(), "bytes": bytes });
     context.out.document(all)
+}
+
+/// What stands against the commit is better said before a value is read and stored than after.
+fn check_early(args: &SetArgs, opened: &Opened, wanted: &[(Path, Given<'_>)]) -> Result<()> {
+    let branch = opened.branch_to_change()?;
+    drop(opened.guard_worktree(&branch.moving_ref()?)?);
+    if ending::asked().is_some() {
+        return Err(Failure::interrupted_in_time());
+    }
+    let tree = args.commit.begin.start(opened, &branch)?.tree(opened)?;
+    wanted.iter().filter(|_| !args.force).try_for_each(|(path, _)| check_place(&tree, path))
 }
 
 /// Where a value comes from.

@@ -526,6 +526,20 @@ fn a_value_that_is_stopped_on_its_way_into_a_file_leaves_nothing() {
 }
 
 #[test]
+fn a_value_that_has_no_place_is_not_read() {
+    let place = with_commit();
+    let large = place.file("large", Rng::stream(1, 2).bytes(4 * MIB));
+    for (code, words) in [(2, &["set", "before/below", "-"][..]), (1, &["set", "a", "-b", "nowhere"])] {
+        let mut command = place.command(words);
+        command.stdin(fs::File::open(&large).unwrap());
+        let run = Run::of(command);
+        assert!(run.code == code && !run.err.contains("this leaves"), "{run:?}");
+    }
+    assert_eq!(reclaimable(&place), 0);
+    goes_on(&place);
+}
+
+#[test]
 fn a_value_that_was_large_and_came_to_nothing_is_told() {
     let place = with_commit();
     // Another process makes a value where the commit's directory is to be, after the look and before the commit: here, by a
