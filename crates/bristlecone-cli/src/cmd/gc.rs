@@ -8,7 +8,7 @@ use std::{
 };
 
 use bristlecone::{Error, SweepLimits, SweepStatus, SweepStep, Swept};
-use bristlecone_any::AnyRepo;
+use bristlecone_any::{AnyBackend, AnyRepo};
 use clap::Args;
 
 use super::{Context, retention::would_go, upgrade};
@@ -163,7 +163,15 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
 /// Says what would go.
 fn dry_run(args: &GcArgs, opened: &AnyRepo, context: &mut Context) -> Result<()> {
     if !opened.backend().capabilities().sweep {
-        return Err(Failure::usage("only a store that collects by itself can say before what would go"));
+        return Err(Failure::usage(match opened.any_backend() {
+            AnyBackend::Disk(_) => {
+                "a store of version 1 of the disk engine cannot say what would go; make it one of version 2 first with `cone upgrade`"
+            }
+            AnyBackend::Git(..) => {
+                "in a Git repository nothing goes: packs are put together, and `git gc` removes; leave --dry-run out"
+            }
+            _ => "a store of this backend does not collect, so nothing would go",
+        }));
     }
     let swept = sweep(opened, &args.limits(), context.globals.wait_ms()?)?;
     context.out.line(would_go(swept.commits, Some(swept.bytes)))?;

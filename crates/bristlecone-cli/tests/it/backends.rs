@@ -163,6 +163,7 @@ fn in_a_git_repository_packs_are_put_together() {
     };
     let log = place.ok(["log", "--oneline", "-b", "side"]);
     assert!(packs() > 1);
+    place.fails(2, &["`git gc` removes", "leave --dry-run out"], ["gc", "--dry-run"]);
     assert_eq!(place.json(["gc"])["repacked"], true);
     assert_eq!(packs(), 1);
     place.git(["fsck", "--strict"]);

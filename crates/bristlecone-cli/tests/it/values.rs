@@ -126,6 +126,7 @@ fn what_else_could_not_be_told_is_done() {
     };
     let place = Place::empty();
     drop(Repo::create(place.path(".bristlecone"), Native::new(), DiskOptions::default().version(1)).unwrap());
+    place.fails(2, &["version 1", "`cone upgrade`"], ["gc", "--dry-run"]);
     untold(&place, "upgrade", "version 2 of the disk engine");
     for number in 1..=6 {
         place.ok(["set", "a", &number.to_string()]);
