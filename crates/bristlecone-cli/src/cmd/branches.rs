@@ -2,18 +2,20 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{CommitId, Durability, Expected, LogOptions, RefMove, RefTarget};
+use bristlecone::{CommitId, Durability, Expected, LogOptions, Oid, RefMove, RefTarget};
 use clap::Args;
 
-use super::Context;
+use super::{Context, log};
 use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, no_branch, short},
-    output::fields,
-    text::show,
+    output::{fields, put_text},
+    text::{self, show},
 };
 use bristlecone_any::{Branch, Head, check_new_branch, short_branch};
 
+/// What Git itself has checked out, whose moves it keeps, too.
+const GIT_HEAD: &str = "HEAD";
 /// How many symbolic refs are followed in a row.
 const SYMBOLIC_MAX: usize = 8;
 
@@ -24,10 +26,11 @@ Examples:
   cone branches                     all branches; * before the one checked out
   cone branches trial --at HEAD~2   make a branch there
   cone branches -d trial            remove one that another branch has the commits of
+  cone branches main --moves        in a Git repository: what main held, main@{0} first, and why it moved
 
 In a Git repository the branches that Git has checked out are marked; they are neither made nor removed here.")]
 pub(super) struct BranchesArgs {
-    /// Make a branch of this name
+    /// Make a branch of this name; with --moves the one that is looked at
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Where it begins [default: the branch's head]
@@ -36,17 +39,21 @@ pub(super) struct BranchesArgs {
     /// Remove this branch
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "at"])]
     delete: Option<String>,
+    /// In a Git repository: list what the branch (or HEAD) held, newest first, and why it moved [default: the one checked out]
+    #[arg(long, conflicts_with_all = ["at", "delete"])]
+    moves: bool,
     /// Remove it also if no other branch has its commits
     #[arg(long, requires = "delete")]
     force: bool,
 }
 
 pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
-    if args.name.is_none() || args.at.is_some() {
+    if args.name.is_none() || args.at.is_some() || args.moves {
         let meaning = "says at the head of which branch another one is made, where --at does not";
         context.globals.refuse_idle_branch(meaning)?;
     }
     match (args.name, args.delete) {
+        (name, _) if args.moves => moves(name.as_deref(), context),
         (Some(name), _) => make(&name, args.at.as_ref(), context),
         (None, Some(name)) => delete(&name, args.force, context),
         (None, None) => list(context),
@@ -80,6 +87,37 @@ fn list(context: &mut Context) -> Result<()> {
         if git {
             item.insert("git_checked_out".to_owned(), git_has.into());
         }
+        context.out.item(item)?;
+    }
+    context.out.end(&fields! {})
+}
+
+/// Lists what a reflog tells.
+fn moves(name: Option<&str>, context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Read)?;
+    let Some((git, _)) = opened.repo.git() else {
+        let way = "`cone log` lists the commits that led to it";
+        return Err(Failure::usage(format!("only Git repositories keep what a branch held before; {way}")));
+    };
+    let name = match (name, opened.repo.checked_out()?) {
+        (Some(name), _) => short_branch(name).to_owned(),
+        (None, Head::Branch(name)) => name,
+        (None, Head::Detached(_)) => GIT_HEAD.to_owned(),
+    };
+    let full = if name == GIT_HEAD { name.clone() } else { opened.repo.branch(&name)?.ref_name().to_owned() };
+    let moves = git.refs().moves(&full)?;
+    if moves.is_empty() && name != GIT_HEAD && opened.backend().get_ref(&full)?.is_none() {
+        return Err(no_branch(&name));
+    }
+    context.out.begin(&fields! { "ref": full.as_str() }, "moves")?;
+    for (back, one) in moves.iter().rev().enumerate() {
+        let held = one.after.map_or_else(|| "nothing".to_owned(), |at| short(&at.into()));
+        let (shown, when, why) = (show(&name), text::date(&one.who), log::escape_line(&one.reason));
+        context.out.line(format_args!("{shown}@{{{back}}} {held} {when} {why}"))?;
+        let id = |at: Option<Oid>| at.map(|at| at.to_string());
+        let mut item = fields! { "back": back, "before": id(one.before), "after": id(one.after) };
+        item.insert("who".to_owned(), log::describe_who(&one.who));
+        put_text(&mut item, "reason", &one.reason);
         context.out.item(item)?;
     }
     context.out.end(&fields! {})

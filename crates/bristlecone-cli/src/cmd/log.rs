@@ -311,7 +311,7 @@ pub(super) fn write_message(out: &mut Output, message: &[u8]) -> Result<()> {
 }
 
 /// Shows a line of a message: without control characters, but with tabs and percent signs as they are.
-fn escape_line(line: &[u8]) -> String {
+pub(super) fn escape_line(line: &[u8]) -> String {
     let parts: Vec<String> = line
         .split(|&byte| matches!(byte, b'\t' | b'%'))
         .map(|part| escape(part.strip_suffix(b"\r").unwrap_or(part)))

@@ -2,7 +2,7 @@
 
 use bristlecone_needs::needs;
 
-use crate::git_harness::GitPlace;
+use crate::{git_harness::GitPlace, harness::Place};
 
 /// A history with two merges, three people, a tag of each kind and dates a day apart.
 fn history() -> GitPlace {
@@ -260,4 +260,28 @@ fn tags_are_gits_own() {
         assert_eq!(place.ok(["tag"]), place.git(["tag"]));
         place.clean();
     }
+}
+
+#[needs(git)]
+#[test]
+fn moves_of_branches_are_those_of_gits_reflogs() {
+    let place = GitPlace::new();
+    place.ok(["set", "--worktree", "fruit/apple", "green", "-m", "Green"]);
+    place.git(["commit", "-q", "--allow-empty", "-m", "by Git"]);
+    for name in ["main", "HEAD"] {
+        let ours = place.json(["branches", name, "--moves"]);
+        let moves = ours["moves"].as_array().unwrap();
+        let reasons: Vec<&str> = moves.iter().map(|one| one["reason"].as_str().unwrap()).collect();
+        let theirs = place.git(["reflog", "show", "--format=%gs", name]);
+        assert_eq!(reasons, theirs.lines().collect::<Vec<_>>());
+        assert!(reasons.len() == 3 && reasons.contains(&"commit: Green"), "{reasons:?}");
+        assert_eq!(moves[0]["after"].as_str().unwrap(), place.git(["rev-parse", "HEAD"]).trim());
+        assert_eq!((&moves[0]["before"], &moves[2]["before"]), (&moves[1]["after"], &().into()));
+        assert_eq!(moves[0]["who"]["ident"], "Grace <grace@example.org>");
+    }
+    let lines = place.ok(["branches", "--moves"]);
+    assert!(lines.starts_with("main@{0} ") && lines.ends_with(" commit (initial): one\n"), "{lines}");
+    place.fails(1, &["no branch \"nope\""], ["branches", "nope", "--moves"]);
+    place.fails(2, &["leave it out"], ["branches", "main", "--moves", "-b", "main"]);
+    Place::with_store().fails(2, &["only Git repositories"], ["branches", "--moves"]);
 }

@@ -31,6 +31,7 @@ mod value;
 
 pub(crate) use lock::{LockWait, held_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
+pub use reflog::LoggedMove;
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, clash, parse};
 
@@ -173,6 +174,15 @@ impl Refs {
     pub fn logged(&self, name: &str) -> Result<Vec<Oid>> {
         check_name(name)?;
         reflog::values(&self.files, self.algorithm, &self.log_path(name))
+    }
+
+    /// Returns how a ref moved, as its reflog says, oldest first. `HEAD` is Git's here.
+    ///
+    /// # Errors
+    /// As [`Refs::logged`].
+    pub fn moves(&self, name: &str) -> Result<Vec<LoggedMove>> {
+        check_name(name)?;
+        reflog::moves(&self.files, self.algorithm, &self.log_path(name))
     }
 
     /// Returns what a store's own HEAD holds.

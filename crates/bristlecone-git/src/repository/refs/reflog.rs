@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::OpenMode};
+use bristlecone::{Error, Oid, RefTarget, Result, Signature, Zone, core::git::Algorithm, storage::OpenMode};
 
 use super::value::parse_hex;
 use crate::repository::files::{Files, folder, is_absent};
@@ -16,6 +16,19 @@ pub(crate) struct LogLine {
     pub(crate) to: Option<RefTarget>,
     /// Why, in one line.
     pub(crate) message: String,
+}
+
+/// A move of a ref, as its reflog tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedMove {
+    /// What the ref held before; `None`: it was not there.
+    pub before: Option<Oid>,
+    /// What it held from then on; `None`: it was removed.
+    pub after: Option<Oid>,
+    /// Who moved it, and when.
+    pub who: Signature,
+    /// Why, in one line.
+    pub reason: Vec<u8>,
 }
 
 /// How reflogs are written.
@@ -85,22 +98,61 @@ pub(crate) fn append(
     }
 }
 
-/// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog. Lines that make
-/// no sense, as a power cut leaves them, are passed over, as Git does.
+/// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog.
 pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
+    let mut values = Vec::new();
+    each_line(files, algorithm, path, &mut |from, to, _| {
+        // The oldest line tells of one move more.
+        if values.is_empty() && is_some(&from) {
+            values.push(from);
+        }
+        values.push(to);
+    })?;
+    Ok(values)
+}
+
+/// Returns the moves of a ref that the reflog at `path` tells of, oldest first; none where there is no reflog.
+pub(crate) fn moves(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<LoggedMove>> {
+    let mut moves = Vec::new();
+    each_line(files, algorithm, path, &mut |from, to, rest| {
+        let end = rest.iter().position(|&byte| byte == b'\t').unwrap_or(rest.len());
+        let (who, reason) = (signature(&rest[..end]), rest.get(end + 1..).unwrap_or_default().to_vec());
+        let [before, after] = [from, to].map(|id| Some(id).filter(is_some));
+        moves.push(LoggedMove { before, after, who, reason });
+    })?;
+    Ok(moves)
+}
+
+/// Whether an id is one, and not the zeroes that stand for none.
+fn is_some(id: &Oid) -> bool {
+    id.as_bytes().iter().any(|&byte| byte != 0)
+}
+
+/// Reads `NAME <ADDRESS> SECONDS ZONE`; what has not that form is a name.
+fn signature(text: &[u8]) -> Signature {
+    let mut parts = text.rsplitn(3, |&byte| byte == b' ');
+    if let (Some(zone), Some(seconds), Some(ident)) = (parts.next(), parts.next(), parts.next())
+        && let Some(seconds) = str::from_utf8(seconds).ok().and_then(|seconds| seconds.parse().ok())
+    {
+        return Signature { ident: ident.to_vec(), seconds, zone: Zone::from_bytes(zone) };
+    }
+    Signature::new(text, 0)
+}
+
+/// Gives each line of a reflog, oldest first: both ids, and what follows them. Lines that make no sense, as a power cut leaves
+/// them, are passed over, as Git does.
+fn each_line(files: &Files, algorithm: Algorithm, path: &str, each: &mut dyn FnMut(Oid, Oid, &[u8])) -> Result<()> {
     let bytes = match files.read(path) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => None,
         read => read?,
     };
-    let (bytes, mut values) = (bytes.unwrap_or_default(), Vec::new());
-    for [from, to] in bytes.split_inclusive(|&byte| byte == b'\n').filter_map(|line| ids_of(line, algorithm)) {
-        // The oldest line tells of one move more.
-        if values.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
-            values.push(from);
+    for line in bytes.unwrap_or_default().split_inclusive(|&byte| byte == b'\n') {
+        if let Some([from, to]) = ids_of(line, algorithm) {
+            let rest = line.get(4 * algorithm.oid_bytes() + 2..).unwrap_or_default();
+            each(from, to, rest.strip_suffix(b"\n").unwrap_or(rest));
         }
-        values.push(to);
     }
-    Ok(values)
+    Ok(())
 }
 
 /// Returns the id of what a ref holds, zeroes for nothing.
