@@ -71,7 +71,7 @@ fn a_damaged_pack_keeps_no_others_from_being_repacked() {
     let (backend, repo) = open(dir.path(), options());
     for n in 0..6 {
         let info = info(&format!("number {n}"), Durability::Synced);
-        repo.branch("main").unwrap().edit(&info, |tree| tree.set(format!("f{n}"), "x")).unwrap();
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set(format!("f{n}"), format!("value {n}"))).unwrap();
     }
     drop((backend, repo));
     let packs = || {
