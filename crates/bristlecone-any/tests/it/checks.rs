@@ -128,7 +128,7 @@ fn heads_and_the_refs_of_other_working_trees_are_checked() {
     let findings = checked("r").findings;
     let files: Vec<_> = findings.into_iter().map(|finding| finding.place.unwrap().0).collect();
     assert!(files.len() == 1 && files[0].ends_with("worktrees/tree/HEAD"), "{files:?}");
-    Git::init(dir.path().join("bare"), &["--bare"]);
+    drop(Git::init(dir.path().join("bare"), &["--bare"]));
     fs::write(dir.path().join("bare/HEAD"), &lost).unwrap();
     let affected = checked("bare").affected;
     assert!(affected.len() == 1 && affected[0].ends_with("bare/HEAD"), "{affected:?}");
