@@ -67,8 +67,11 @@ pub struct Options {
     /// The first of them.
     pub seed_first: u64,
     /// After a call, one of so many pairs of a policy and a seed is tried, and after its neighbours others: 1 for all of
-    /// them. Every call is cut at least once, whatever this is.
+    /// them. Every call that is cut at all is cut at least once, whatever this is.
     pub draw_step: u64,
+    /// The power is cut after one of so many calls of a workload, and of the next workload after others: 1 for all of them. With
+    /// `draw_step` it has no divisor in common, or some policies are never tried.
+    pub call_step: u64,
     /// Seeds for cuts within recoveries; 0: no such cuts.
     pub nested_seeds: u64,
     /// Within a recovery power is cut after every call of which the number, plus that of the first cut, is a multiple
@@ -88,6 +91,7 @@ impl Default for Options {
             seeds: 2,
             seed_first: 0,
             draw_step: 1,
+            call_step: 1,
             nested_seeds: 1,
             nested_step: 1,
             threads: 2,
@@ -251,7 +255,9 @@ fn explore_one(engine: &dyn Engine, workload: &Workload, options: Options) -> Re
     let run = CrashRun::of(engine, storage.clone(), workload)
         .unwrap_or_else(|reason| panic!("workload \"{}\" fails without a cut: {reason}", workload.name));
     let mut report = Report { workloads: 1, ..Report::default() };
-    cut_after_each(engine, &run, &storage, 0..=storage.calls(), options, &mut report);
+    let (step, last) = (options.call_step.max(1), storage.calls());
+    let calls = (0..=last).filter(|call| *call == last || (call + workload.name.len() as u64).is_multiple_of(step));
+    cut_after_each(engine, &run, &storage, calls, options, &mut report);
     report
 }
 

@@ -508,7 +508,7 @@ fn topological_order_shows_no_parent_before_its_children() {
 
 #[test]
 fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
-    for seed in 400..404 {
+    for seed in (400..404).step_by(step(2, 1) as usize) {
         let random = &mut Random(seed);
         let mut dag = Dag::random(seed, 10, 5);
         for round in 0..12 {

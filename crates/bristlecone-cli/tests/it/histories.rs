@@ -284,7 +284,7 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
 #[test]
 fn an_import_that_was_killed_goes_on() {
     let place = Place::empty();
-    let from = shapes(place.path("from.git"), &Shapes { linear: 700, refs: 4, ..Shapes::default() });
+    let from = shapes(place.path("from.git"), &Shapes { linear: 400, refs: 4, ..Shapes::default() });
     from.run(&["repack", "-adq"]);
     let all = from.text(&["for-each-ref", "--format=x", "refs/heads"]).lines().count();
     for format in FORMATS {

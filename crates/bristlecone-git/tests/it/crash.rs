@@ -34,7 +34,11 @@ fn run(engine: &SimGit, workloads: &[Workload], options: Options) -> Report {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced() {
     let engine = SimGit::default();
-    run(&engine, &chosen(1), Options { seeds: 1, draw_step: step(6, 1), nested_seeds: 0, ..Options::default() });
+    run(
+        &engine,
+        &chosen(1),
+        Options { seeds: 1, draw_step: step(6, 1), call_step: step(5, 1), nested_seeds: 0, ..Options::default() },
+    );
 }
 
 #[test]
@@ -51,7 +55,7 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
     run(
         &engine,
         &chosen,
-        Options { seeds: 1, seed_first: 7, nested_seeds: 1, nested_step: step(12, 1), ..Options::default() },
+        Options { seeds: 1, seed_first: 7, nested_seeds: 1, nested_step: step(36, 1), ..Options::default() },
     );
 }
 
@@ -65,7 +69,14 @@ fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
     chosen.extend(several);
     chosen.sort_by_key(|workload| workload.name);
     chosen.dedup_by_key(|workload| workload.name);
-    let options = Options { seeds: 1, seed_first: 3, draw_step: step(8, 1), nested_seeds: 0, ..Options::default() };
+    let options = Options {
+        seeds: 1,
+        seed_first: 3,
+        draw_step: step(8, 1),
+        call_step: step(3, 1),
+        nested_seeds: 0,
+        ..Options::default()
+    };
     run(&engine, &chosen, options);
 }
 
@@ -75,7 +86,14 @@ fn a_crash_while_packs_are_folded_loses_nothing_synced() {
     run(
         &engine,
         &chosen(step(8, 4)),
-        Options { seeds: 1, seed_first: 5, draw_step: step(3, 1), nested_seeds: 0, ..Options::default() },
+        Options {
+            seeds: 1,
+            seed_first: 5,
+            draw_step: step(3, 1),
+            call_step: step(2, 1),
+            nested_seeds: 0,
+            ..Options::default()
+        },
     );
 }
 
@@ -98,7 +116,7 @@ fn a_crash_while_the_thread_folds_loses_nothing_synced() {
     let last = storage.calls();
     assert!(!engine.open(storage.clone()).unwrap().list_refs("refs/").unwrap().is_empty());
     let mut seed = 0;
-    for call in (acked[0].calls..=last).step_by(step(12, 3) as usize) {
+    for call in (acked[0].calls..=last).step_by(step(24, 3) as usize) {
         let Some(moment) = storage.moment(call) else { continue };
         for policy in [Policy::Lost, Policy::Kept, Policy::Writes, Policy::Sectors] {
             seed += 1;

@@ -609,7 +609,7 @@ fn many_refs_are_kept_through_collections_and_their_tables_do_not_grow_for_ever(
         let mut model = std::collections::BTreeMap::new();
         let name = |number: u64| format!("heads/{number:03}");
         let (mut number, mut tables_max, mut segments_max) = (0, 0, 0);
-        for round in 0..25_u64 {
+        for round in 0..12_u64 {
             for step in 0..120 {
                 let backend = if (round + step) % 3 == 0 { &other } else { &first };
                 let place = (round * 7919 + step * 31) % 400;

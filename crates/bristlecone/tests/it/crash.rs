@@ -1,9 +1,9 @@
 //! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
 //! torn is shown, and the store goes on.
 //!
-//! Each call is always cut; without threads by turns with an eighth of the policies, with threads with one of them. Of the
-//! calls within recoveries the suites try a share, each recovery another. With `BRISTLECONE_THOROUGH` in the environment
-//! (`.ci/lane crash`) every policy has its turn at each call, and the share is several times as large.
+//! A third of the calls is cut, of each workload another; without threads by turns with an eighth of the policies, with threads
+//! with one of them. Of the calls within recoveries the suites try a share, each recovery another. With `BRISTLECONE_THOROUGH` in
+//! the environment (`.ci/lane crash`) each call is cut, every policy has its turn at each, and the share is several times as large.
 
 use bristlecone::disk::DiskOptions;
 use bristlecone_testkit::{
@@ -27,19 +27,26 @@ fn a_crash_at_any_call_loses_nothing_synced() {
         let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
         let report = explore_with(
             &engine,
-            Options { seeds, draw_step: step(8, 1), nested_step: step(160, 1), ..Options::default() },
+            Options {
+                seeds,
+                draw_step: step(8, 1),
+                call_step: step(3, 1),
+                nested_step: step(160, 1),
+                ..Options::default()
+            },
         );
         report.assert_sound();
         assert!(report.workloads >= 20);
         crash_points += report.crash_points();
     }
-    assert!(crash_points >= 10_000, "only {crash_points} crash points");
+    assert!(crash_points >= 10_000 / step(3, 1), "only {crash_points} crash points");
 }
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
     let engine = DiskEngine::new(tiny().prezero(false));
-    explore_with(&engine, Options { seeds: 1, draw_step: step(8, 1), nested_seeds: 0, ..Options::default() })
+    let (draw_step, call_step) = (step(8, 1), step(3, 1));
+    explore_with(&engine, Options { seeds: 1, draw_step, call_step, nested_seeds: 0, ..Options::default() })
         .assert_sound();
 }
 
@@ -68,11 +75,17 @@ const KINDS: [CallKind; 8] = {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
     let engine = DiskEngine::new(tiny_with_maps());
-    let options =
-        Options { seeds: 1, seed_first: 5, draw_step: step(8, 1), nested_step: step(160, 4), ..Options::default() };
+    let options = Options {
+        seeds: 1,
+        seed_first: 5,
+        draw_step: step(8, 1),
+        call_step: step(3, 1),
+        nested_step: step(160, 4),
+        ..Options::default()
+    };
     let report = explore_with(&engine, options);
     report.assert_sound();
-    assert!(report.crash_points() >= 8_000, "{report}");
+    assert!(report.crash_points() >= 8_000 / step(3, 1), "{report}");
 }
 
 /// In a short run each of the three takes a third of the workloads.
@@ -82,8 +95,9 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     let three = [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)];
     for (turn, (segment_bytes, prezero, nested_seeds)) in three.into_iter().enumerate() {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let (draw_step, nested_step) = (step(16, 1), step(160, 6));
-        let options = Options { seeds: 1, seed_first: 11, draw_step, nested_seeds, nested_step, ..Options::default() };
+        let (draw_step, call_step, nested_step) = (step(16, 1), step(3, 1), step(160, 6));
+        let options =
+            Options { seeds: 1, seed_first: 11, draw_step, call_step, nested_seeds, nested_step, ..Options::default() };
         let share = step(3, 1) as usize;
         let chosen: Vec<_> = workloads().into_iter().skip(turn % share).step_by(share).collect();
         let report = explore(&engine, &chosen, options);
@@ -98,7 +112,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
     let deaths = deaths();
-    for (options, every, step) in [(tiny(), 1, step(64, 2)), (tiny_as_shipped(), step(3, 1), step(80, 5))] {
+    for (options, every, step) in [(tiny(), 1, step(160, 2)), (tiny_as_shipped(), step(3, 1), step(200, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let chosen: Vec<_> = deaths.iter().step_by(every as usize).cloned().collect();

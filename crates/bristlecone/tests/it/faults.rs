@@ -125,7 +125,7 @@ fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
     let of = |short, long| step(short * faults.len().max(2) as u64 / 2, long);
     // In a short run those with maps take every third workload.
     let few = step(3, 1);
-    let engines = [(tiny(), 1, of(24, 1)), (tiny_with_maps(), few, of(40, 3)), (tiny_as_shipped(), few, of(50, 4))];
+    let engines = [(tiny(), 1, of(48, 1)), (tiny_with_maps(), few, of(80, 3)), (tiny_as_shipped(), few, of(100, 4))];
     for (options, every, step) in engines {
         let every = if reads { 5 } else { every };
         fail_every((every, step), &DiskEngine::new(options), faults, reads);

@@ -265,11 +265,12 @@ fn body(number: u64) -> Vec<u8> {
     Rng::new(number).bytes(8 + (number % 17 * 170) as usize)
 }
 
-/// Commits until told to stop.
+/// Commits until told to stop, so slowly that copies of the store stay small.
 fn write_until(dir: &Path, options: DiskOptions, stop: &AtomicBool) -> u64 {
     let backend = DiskBackend::open(Arc::new(RealStorage::new(dir)), None, options, false).unwrap();
     let (mut number, mut before) = (0, Location::NONE);
     while !stop.load(Relaxed) {
+        std::thread::sleep(Duration::from_micros(300));
         number += 1;
         let mut batch = Batch::new();
         let at = batch.put(Kind::Commit, oid(number), &body(number), &[before], &[number]);

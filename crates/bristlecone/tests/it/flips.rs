@@ -330,7 +330,7 @@ fn walk_by_threads(backend: &DiskBackend) -> Result<(Vec<Location>, Vec<Damage>)
 #[test]
 fn any_flipped_bit_is_found_or_does_not_matter() {
     // With steps that are odd, every bit of a byte has its turn.
-    for variant in variants([(7, 1), (17, 3), (27, 5)].map(|(short, long)| step(short, long) as usize)) {
+    for variant in variants([(15, 1), (35, 3), (55, 5)].map(|(short, long)| step(short, long) as usize)) {
         let tally = try_all(
             &variant,
             |disk| disk.bytes() as usize * 8,
@@ -340,7 +340,7 @@ fn any_flipped_bit_is_found_or_does_not_matter() {
                 format!("bit {} of byte {offset} of {name} flipped", bit % 8)
             },
         );
-        assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
+        assert!(tally[&Seen::Refused] > 500 && tally[&Seen::Sound] > 500, "{tally:?}");
     }
 }
 

@@ -34,8 +34,11 @@ fn run(engine: &dyn Engine, workloads: &[Workload], options: Options) -> Report 
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced() {
-    let report =
-        run(&FsEngine, &chosen(), Options { seeds: 1, draw_step: step(8, 1), nested_seeds: 0, ..Options::default() });
+    let report = run(
+        &FsEngine,
+        &chosen(),
+        Options { seeds: 1, draw_step: step(8, 1), call_step: step(3, 1), nested_seeds: 0, ..Options::default() },
+    );
     report.assert_sound();
 }
 
@@ -56,7 +59,7 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
     let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
-    let report = explore_deaths(&FsEngine, &deaths(), step(120, 6), options);
+    let report = explore_deaths(&FsEngine, &deaths(), step(300, 6), options);
     println!("{report}");
     report.assert_sound();
     assert!(report.deaths >= 150, "{report}");

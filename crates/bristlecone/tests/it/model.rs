@@ -16,6 +16,7 @@ use bristlecone::{
     CommitId, DirEntry, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, Path, RefTarget, Repo, Tree,
 };
 use bristlecone_testkit::{
+    crash::step,
     generate::{Edit, Rng, Shape, Universe},
     model::{Bound, History, Listed, Model},
     nasty::Nasty,
@@ -428,21 +429,21 @@ fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, home: fn() 
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(&Native::new(), 600_000, 0, || Home::Memory);
+    sessions(&Native::new(), 600_000 / step(3, 1), 0, || Home::Memory);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_on_disk() {
-    sessions(&Native::new(), 400_000, 1 << 32, || Home::Disk(Store::simulated_small()));
+    sessions(&Native::new(), 400_000 / step(3, 1), 1 << 32, || Home::Disk(Store::simulated_small()));
 }
 
 #[cfg(feature = "git")]
 #[test]
 fn random_operations_agree_with_the_model_as_objects_of_git() {
     use bristlecone::Git;
-    sessions(&Git::sha1(), 200_000, 1 << 33, || Home::Memory);
-    sessions(&Git::sha256(), 100_000, 1 << 34, || Home::Memory);
-    sessions(&Git::sha1(), 150_000, 1 << 35, || Home::Disk(Store::simulated_small()));
+    sessions(&Git::sha1(), 200_000 / step(3, 1), 1 << 33, || Home::Memory);
+    sessions(&Git::sha256(), 100_000 / step(3, 1), 1 << 34, || Home::Memory);
+    sessions(&Git::sha1(), 150_000 / step(3, 1), 1 << 35, || Home::Disk(Store::simulated_small()));
     sessions(&Git::sha1(), 10_000, 1 << 37, || Home::Nasty);
 }
 

@@ -279,7 +279,8 @@ mod tests {
                 flipped[byte] ^= 4;
                 let Some(index) = load(Form::Seal, flipped) else { continue };
                 assert!(matches!(index.entries(), Err(IndexFault::Damaged)), "byte {byte} of {count}");
-                for &(prefix, offset) in &entries {
+                // Others in the place of each byte.
+                for &(prefix, offset) in entries.iter().skip(byte % 5).step_by(5) {
                     match index.find(prefix, |found| found == offset) {
                         Ok(found) => assert_eq!(found, Some(offset), "byte {byte} of {count}"),
                         Err(fault) => assert!(matches!(fault, IndexFault::Damaged)),
