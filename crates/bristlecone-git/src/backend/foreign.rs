@@ -3,10 +3,13 @@
 //!
 //! A commit that a Git made is a loose object, and ours are in packs. What Git packs it syncs. So one look at a name tells
 //! whose a commit is, where this process does not know; and what this process moved a ref to itself costs nothing.
+//!
+//! The same holds for directories and values that a commit takes from elsewhere than its parents. A batch says what it leaves
+//! out, and that is all that its objects name and it does not bring.
 
 use std::collections::HashSet;
 
-use bristlecone::{Kind, Oid, RefTarget, Result, storage::retry};
+use bristlecone::{Batch, Kind, Oid, RefTarget, Result, storage::retry};
 
 use super::{
     append_group::Request,
@@ -30,11 +33,18 @@ impl SettledValues {
         }
         self.0.insert(oid);
     }
+
+    /// Adds what this process moved a ref to. Of a commit in these batches also the tree, from which the next commit goes on.
+    pub(super) fn add_moved<'b>(&mut self, oid: Oid, mut batches: impl Iterator<Item = &'b Batch>) {
+        self.add(oid);
+        let commit = batches.find_map(|batch| objects::commit_of(batch, oid));
+        commit.and_then(tree_of).into_iter().for_each(|tree| self.add(tree));
+    }
 }
 
 impl OpenRepository {
-    /// Makes durable what a Git left that appends stand on: the parents of their commits, what their tags name, and what
-    /// their refs move to.
+    /// Makes durable what a Git left that appends stand on: the parents of their commits, what their tags name, what
+    /// their refs move to, and what their batches leave out.
     pub(super) fn settle_bases(&self, writer: &mut Writer, requests: &[Request<'_>]) -> Result<()> {
         let (mut written, mut bases, mut named) = (HashSet::new(), Vec::new(), Vec::new());
         for request in requests.iter().filter(|request| request.is_open()) {
@@ -46,16 +56,32 @@ impl OpenRepository {
             let target = request.target().as_ref().and_then(object);
             named.extend(target.filter(|target| request.batch.offsets().all(|(oid, _)| oid != *target)));
         }
+        let mut synced = false;
         for base in bases.into_iter().filter(|base| !written.contains(base)) {
-            self.settle_foreign(writer, base)?;
+            synced |= self.settle_foreign(writer, base)?;
         }
         for oid in named.into_iter().filter(|oid| !written.contains(oid)) {
             self.settle_named(writer, oid)?;
+        }
+        if !synced {
+            self.settle_left_out(writer, requests)?;
         }
         // Refs come to lead to these later.
         for request in requests.iter().filter(|request| request.is_open() && request.wanted.is_none()) {
             let commits = request.batch.records().filter(|entry| entry.record.kind == Kind::Commit);
             commits.filter_map(|entry| Oid::new(entry.record.oid).ok()).for_each(|oid| writer.settled.add(oid));
+        }
+        Ok(())
+    }
+
+    /// Makes durable what a Git left of the directories and values that batches name and do not bring.
+    fn settle_left_out(&self, writer: &mut Writer, requests: &[Request<'_>]) -> Result<()> {
+        let open = requests.iter().filter(|request| request.is_open());
+        for oid in open.flat_map(|request| request.batch.left_out().0) {
+            // What was written lately is in a pack of ours.
+            if !self.recent.contains(oid) && self.settle_foreign(writer, *oid)? {
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -139,4 +165,10 @@ fn leads_to(kind: Kind, raw: &[u8]) -> Vec<Oid> {
     let headers = raw.split(|&byte| byte == b'\n').take_while(|line| !line.is_empty());
     let ids = headers.filter_map(|line| line.strip_prefix(word));
     ids.filter_map(|hex| str::from_utf8(hex).ok()?.parse().ok()).collect()
+}
+
+/// Returns the tree of a commit.
+fn tree_of(commit: &[u8]) -> Option<Oid> {
+    let line = commit.split(|&byte| byte == b'\n').next()?;
+    str::from_utf8(line.strip_prefix(b"tree ")?).ok()?.parse().ok()
 }

@@ -61,7 +61,7 @@ impl OpenRepository {
         };
         if synced { self.poison.note(moved) } else { moved }?;
         if let Some(RefTarget::Object(at)) = &after {
-            writer.settled.add(at.oid);
+            writer.settled.add_moved(at.oid, moves.requests.iter().map(|&index| requests[index].batch));
         }
         if !synced {
             writer.journal.add([JournalLine::Move { name: name.to_owned(), from: before, to: after }])?;

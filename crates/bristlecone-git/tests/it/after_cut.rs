@@ -235,6 +235,50 @@ fn what_a_tag_names_and_a_commit_stands_on_is_durable_before_its_ref_moves() {
     }
 }
 
+/// A commit takes a directory from one that no parent leads to, and that a Git did not sync.
+#[test]
+fn what_a_commit_takes_from_elsewhere_is_durable_before_its_ref_moves() {
+    for (path, found) in [("", "f0"), ("below", "below/f0"), ("deep/below", "deep/below/f0")] {
+        for durability in [Durability::Synced, Durability::None] {
+            let engine = SimGit::default();
+            let sim = SimStorage::new();
+            let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+            commit(&made, 1, Durability::Synced).unwrap();
+            let foreign = made.commit_id(ObjRef::from(foreign_commit(&sim)));
+            let taken = made.checkout(foreign).unwrap();
+            let take = |tree: &mut bristlecone::Tree<Git>| tree.set_tree(path, &taken);
+            made.branch("main").unwrap().edit(&info("taken", durability), take).unwrap();
+            made.backend().flush().unwrap();
+            let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
+            let tree = after.branch("main").unwrap().tree().unwrap();
+            assert_eq!(tree.get(found).unwrap().as_deref(), Some(&b"value 0"[..]), "{path:?}, {durability:?}");
+        }
+    }
+}
+
+/// What a commit goes on from that is ours costs no sync, and what a Git left costs one only once.
+#[test]
+fn what_was_taken_from_elsewhere_is_synced_once() {
+    let sim = SimStorage::new();
+    let made = repo(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    let foreign = made.commit_id(ObjRef::from(foreign_commit(&sim)));
+    let cost = |path: Option<&str>| {
+        let before = made.backend().stats().syncs;
+        let taken = made.checkout(foreign).unwrap();
+        let edit = |tree: &mut bristlecone::Tree<Git>| {
+            let own = made.backend().stats().batches;
+            tree.set("own", own.to_string().as_bytes())?;
+            path.map_or(Ok(()), |path| tree.set_tree(path, &taken))
+        };
+        made.branch("main").unwrap().edit(&info("one more", Durability::Synced), edit).unwrap();
+        made.backend().stats().syncs - before
+    };
+    cost(None);
+    let usual = cost(None);
+    assert!(cost(Some("one")) > usual, "what Git left is to be synced");
+    assert_eq!((cost(Some("two")), cost(None)), (usual, usual));
+}
+
 /// Git makes a folder for a branch, and syncs neither.
 #[test]
 fn a_synced_commit_to_a_branch_in_a_folder_that_git_made_survives() {
