@@ -155,6 +155,26 @@ fn a_full_device_ends_writing_only_where_a_sync_met_it() {
     }
 }
 
+#[test]
+fn a_flush_that_is_owed_to_a_grouped_commit_stays_owed_until_it_is_made() {
+    let sim = SimStorage::new();
+    let backend = SimGit::default().create(Arc::new(sim.clone())).unwrap();
+    commit(&repo(backend.clone()), 0, Durability::Grouped).unwrap();
+    let file = sim.process().open("bristlecone/lock", OpenMode::Create).unwrap();
+    assert!(file.try_lock().unwrap(), "another process writes");
+    let idle = || backend.append(Batch::new(), &[], Durability::None).map(drop);
+    for locked in [idle(), backend.flush(), idle()] {
+        assert!(matches!(locked, Err(Error::Locked { .. })), "{locked:?}");
+    }
+    file.unlock().unwrap();
+    let before = backend.stats().syncs;
+    idle().unwrap();
+    let after = backend.stats().syncs;
+    assert!(after > before, "what was promised is synced");
+    idle().unwrap();
+    assert_eq!(backend.stats().syncs, after);
+}
+
 /// Many loose objects that need not be durable cost no sync; what made them durable looks at each.
 #[test]
 fn loose_objects_that_were_closed_are_held_against_their_ids() {
