@@ -1,6 +1,6 @@
 //! `cone import --git`: whole histories out of a Git repository.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Instant};
 
 use bristlecone::{
     Oid,
@@ -64,7 +64,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let mut all = describe(&report, seconds);
     put_text(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
-    if whole { Ok(()) } else { Err(Failure::answered()) }
+    if whole && report.unnamed.is_empty() { Ok(()) } else { Err(Failure::answered()) }
 }
 
 /// Refuses to begin where a whole history clearly does not fit: one that takes no more room than the packs it comes from,
@@ -126,6 +126,10 @@ fn tell(report: &ImportReport, seconds: f64) {
         say!("left out: {} ({})", show(&left_out.name), left_out.missing);
     }
     more(report.left_out.len(), "left out");
+    for name in report.unnamed.iter().take(NAMED_MAX) {
+        say!("left out: {} (its name is not UTF-8; give it another in Git)", show(OsStr::from_bytes(name)));
+    }
+    more(report.unnamed.len(), "left out");
     for missing in report.missing.iter().take(NAMED_MAX) {
         say!("missing: {missing}");
     }
@@ -188,6 +192,11 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
         }
     });
     let left_out: Vec<_> = left_out.map(serde_json::Value::Object).collect();
+    let unnamed = report.unnamed.iter().map(|name| {
+        let mut one = Fields::new();
+        put_text(&mut one, "name", name);
+        serde_json::Value::Object(one)
+    });
     let missing = report.missing.iter().map(|object| {
         fields! {
             "kind": bristlecone::core::git::type_name(object.kind),
@@ -200,6 +209,7 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
     let mut all = common(&report.counts, &report.refs, &report.shallow, seconds);
     all.extend(fields! {
         "left_out": left_out,
+        "unnamed": unnamed.collect::<Vec<_>>(),
         "missing": missing,
         "missing_more": report.missing_more,
         "head": report.head.as_deref(),

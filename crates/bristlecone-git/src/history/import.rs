@@ -79,6 +79,8 @@ pub struct ImportReport {
     pub refs: Vec<MovedRef>,
     /// Refs that were left out.
     pub left_out: Vec<LeftOut>,
+    /// Names of wanted refs that were left out since they are no text, which no store can have.
+    pub unnamed: Vec<Vec<u8>>,
     /// Objects that are missing or damaged, at most 10,000 of them.
     pub missing: Vec<Missing>,
     /// How many more are missing.
@@ -247,12 +249,15 @@ struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
     symbolic: Vec<(String, String)>,
+    unnamed: Vec<Vec<u8>>,
 }
 
 impl Wanted {
     fn of(from: &Repository, options: &ImportOptions) -> Result<Self, TransferError> {
         let names: Vec<&str> = from.refs.keys().map(String::as_str).collect();
-        let chosen = Patterns::new(&options.refs).select(&from.shown, &names)?;
+        let patterns = Patterns::new(&options.refs);
+        let chosen = patterns.select(&from.shown, &names)?;
+        let unnamed = from.unnamed_refs()?.into_iter().filter(|name| patterns.chooses(name)).collect();
         let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
         for name in chosen {
             match &from.refs[name] {
@@ -264,7 +269,7 @@ impl Wanted {
         if let (Some(RefTarget::Object(at)), true) = (&from.head, options.refs.is_empty()) {
             tips.push((HEAD.to_owned(), at.oid));
         }
-        Ok(Self { tips, symbolic })
+        Ok(Self { tips, symbolic, unnamed })
     }
 }
 
@@ -314,6 +319,7 @@ fn finish<F: Format>(
         counts: outcome.counts,
         refs: moved,
         left_out,
+        unnamed: wanted.unnamed.clone(),
         missing: outcome.missing,
         missing_more: outcome.missing_more,
         shallow: outcome.shallow.iter().map(|(oid, _)| *oid).collect(),

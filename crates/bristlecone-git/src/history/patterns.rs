@@ -54,6 +54,13 @@ impl Patterns {
         }
         Ok(names.iter().zip(wanted).filter_map(|(&name, wanted)| wanted.then_some(name)).collect())
     }
+
+    /// Whether a name is chosen that may be no text.
+    pub(crate) fn chooses(&self, name: &[u8]) -> bool {
+        let fits =
+            |pattern: &String| PREFIXES.iter().any(|prefix| matches(format!("{prefix}{pattern}").as_bytes(), name));
+        self.0.is_empty() || self.0.iter().any(fits)
+    }
 }
 
 /// Whether a name is what a glob says, in which `*` stands for anything and `?` for one byte.
@@ -100,6 +107,9 @@ mod tests {
         assert_eq!(select(&["v?"]).unwrap(), ["refs/tags/v1"]);
         assert_eq!(select(&["o/*"]).unwrap(), ["refs/remotes/o/x"]);
         assert_eq!(select(&["*"]).unwrap(), names);
+        let chooses = |pattern: &str| Patterns::new(&[pattern.to_owned()]).chooses(b"refs/heads/caf\xe9");
+        assert!(Patterns::new(&[]).chooses(b"refs/heads/caf\xe9") && chooses("refs/heads/*") && chooses("caf?"));
+        assert!(!chooses("refs/tags/*") && !chooses("main"));
         assert!(matches!(select(&["nothing"]), Err(TransferError::NoRef { .. })));
         assert!(!matches(b"*a*b", b"aaaaaaac") && matches(b"*a*b", b"xxaxxb") && matches(b"**", b""));
     }

@@ -1,8 +1,9 @@
 //! A repository as transfers see it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    fs,
+    collections::{BTreeMap, BTreeSet, HashSet},
+    fs, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -34,6 +35,8 @@ pub struct Repository {
     // Commits whose parents were never fetched.
     pub(crate) shallow: HashSet<Oid>,
     pub(crate) shown: String,
+    // Names of packed refs that are no text.
+    packed_unnamed: Vec<Vec<u8>>,
 }
 
 impl Repository {
@@ -54,8 +57,34 @@ impl Repository {
         let reader = Refs::open(layout.storage(), layout.algorithm, layout.head_dir()?);
         let reader = reader.with_git_dir(Some(layout.git_dir.clone()));
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
+        let packed_unnamed = reader.packed_unnamed()?;
         let shallow = shallow(&Files::new(layout.storage()), layout.algorithm)?;
-        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string() })
+        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string(), packed_unnamed })
+    }
+
+    /// Returns the names of refs that are no text, which no store can have.
+    pub(crate) fn unnamed_refs(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let mut unnamed: BTreeSet<Vec<u8>> = self.packed_unnamed.iter().cloned().collect();
+        let mut dirs = vec![PathBuf::from("refs")];
+        while let Some(dir) = dirs.pop() {
+            let path = self.layout.common_dir.join(&dir);
+            let failed = |source| Error::io(path.display().to_string(), source);
+            let entries = match fs::read_dir(&path) {
+                // A Git packed its refs meanwhile, and removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(failed)?,
+            };
+            for entry in entries {
+                let entry = entry.map_err(failed)?;
+                let name = dir.join(entry.file_name());
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    dirs.push(name);
+                } else if name.to_str().is_none() && !name.as_os_str().as_bytes().ends_with(b".lock") {
+                    unnamed.insert(name.into_os_string().into_vec());
+                }
+            }
+        }
+        Ok(unnamed)
     }
 
     /// Returns the hash of its ids.

@@ -155,6 +155,11 @@ impl Refs {
         Ok(refs)
     }
 
+    /// Returns the names of packed refs that are no text.
+    pub(crate) fn packed_unnamed(&self) -> Result<Vec<Vec<u8>>> {
+        Ok(self.packed()?.unnamed.clone())
+    }
+
     /// Returns the object that a tag leads to in the end, where `packed-refs` notes it for this value of the ref;
     /// `None` where it does not, and for what is no tag.
     ///

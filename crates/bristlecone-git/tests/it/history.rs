@@ -1,6 +1,6 @@
 //! Histories whose objects are not what their ids say.
 
-use std::sync::Arc;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 use bristlecone::{
     Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove,
@@ -246,6 +246,29 @@ fn a_ref_that_has_no_place_beside_another_moves_none() {
         assert_eq!((&*name, &*other), ("refs/heads/b/c", "refs/heads/b"));
         assert!(!to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/a"]).0);
     }
+}
+
+#[needs(git)]
+#[test]
+fn an_import_tells_of_refs_whose_names_are_no_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path(), &[]);
+    let head = from.commit_all("one");
+    let loose = OsStr::from_bytes(b".git/refs/heads/deep\xff/caf\xe9");
+    from.write(loose, format!("{head}\n"));
+    from.write(OsStr::from_bytes(b".git/refs/heads/caf\xe9.lock"), "");
+    let packed = [format!("{head} refs/tags/caf").as_bytes(), b"\xe9\n"].concat();
+    from.write(".git/packed-refs", packed);
+    for store in FORMATS {
+        let report = imported(&from, store, false).unwrap();
+        assert_eq!(report.refs.len(), 1, "{report:?}");
+        assert_eq!(report.unnamed, [&b"refs/heads/deep\xff/caf\xe9"[..], b"refs/tags/caf\xe9"]);
+    }
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let options = ImportOptions::default().refs(vec!["refs/heads/*".to_owned()]);
+    let opened = Repository::open(from.dir()).unwrap();
+    let report = import(&opened, FORMATS[0], &backend, &options, &mut |_| {}).unwrap();
+    assert_eq!(report.unnamed, [b"refs/heads/deep\xff/caf\xe9"]);
 }
 
 /// Loose objects are what a power cut leaves empty, and what a Git that prunes drops.

@@ -33,6 +33,8 @@ pub(crate) struct PackedRefs {
     pub(crate) by_name: BTreeMap<String, PackedRef>,
     /// Whether every tag's line says what the tag leads to.
     pub(crate) fully_peeled: bool,
+    /// Names of refs that are no text.
+    pub(crate) unnamed: Vec<Vec<u8>>,
 }
 
 /// The file as it was read last; it is read again once its number, size or time differ.
@@ -88,11 +90,12 @@ impl PackedRefs {
                 let oid = parse_hex(hex).ok_or(wrong("a line begins with no id"))?;
                 let name = rest.strip_prefix(b" ").ok_or(wrong("no space follows an id"))?;
                 // A name that is no text cannot be asked for here; the line stays as it is when others change.
-                let name = str::from_utf8(name).ok().map(str::to_owned);
-                if let Some(name) = &name {
-                    refs.by_name.insert(name.clone(), PackedRef { oid, peeled: None });
+                let named = str::from_utf8(name).ok().map(str::to_owned);
+                match &named {
+                    Some(name) => _ = refs.by_name.insert(name.clone(), PackedRef { oid, peeled: None }),
+                    None => refs.unnamed.push(name.to_vec()),
                 }
-                last = Some(name);
+                last = Some(named);
             }
             at += line.len();
         }
@@ -198,6 +201,7 @@ mod tests {
         assert_eq!(refs.by_name.keys().collect::<Vec<_>>(), ["refs/heads/a", "refs/tags/t"]);
         assert_eq!(refs.by_name["refs/heads/a"].peeled, None);
         assert_eq!(refs.by_name["refs/tags/t"].peeled, Some(TWO.parse().unwrap()));
+        assert_eq!(refs.unnamed, [b"refs/tags/caf\xe9"]);
         assert_eq!(without(&text, "refs/tags/t").unwrap(), others);
     }
 
