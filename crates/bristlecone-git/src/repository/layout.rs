@@ -25,6 +25,9 @@ pub use config::{Condition, Config};
 const HARMLESS_EXTENSIONS: [&[u8]; 6] =
     [b"noop", b"noop-v1", b"partialclone", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"];
 
+/// Extensions that Git refuses in version 0.
+const V1_EXTENSIONS: [&[u8]; 2] = [b"noop-v1", b"objectformat"];
+
 /// The folders of a repository.
 ///
 /// The environment does not count: `GIT_DIR` and variables like it are not read.
@@ -301,7 +304,15 @@ fn check_version(file: &Path, config: &Config) -> Result<Algorithm> {
     let refuse = |found: String, expected: &str| {
         Err(Error::Incompatible { file: file.display().to_string(), found, expected: expected.to_owned() })
     };
-    let version = config.number("core.repositoryFormatVersion").unwrap_or(0);
+    let key = "core.repositoryFormatVersion";
+    let version = match (config.get(key), config.number(key)) {
+        // Then Git looks at no extension, either.
+        (None, _) => return Ok(Algorithm::Sha1),
+        (Some(value), None) => {
+            return refuse(format!("repositoryformatversion {}", String::from_utf8_lossy(value)), "0 or 1");
+        }
+        (Some(_), Some(version)) => version,
+    };
     if !(0..=1).contains(&version) {
         return refuse(format!("repositoryformatversion {version}"), "0 or 1");
     }
@@ -309,6 +320,9 @@ fn check_version(file: &Path, config: &Config) -> Result<Algorithm> {
     for (name, value) in config.section("extensions") {
         let shown = || format!("extensions.{} = {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
         match name {
+            name if version == 0 && V1_EXTENSIONS.contains(&name) => {
+                return refuse(format!("repositoryformatversion 0 and {}", shown()), "1 with it, as Git does");
+            }
             b"objectformat" => match std::str::from_utf8(value).ok().and_then(Algorithm::from_name) {
                 Some(named) => algorithm = named,
                 None => return refuse(shown(), "sha1 or sha256"),

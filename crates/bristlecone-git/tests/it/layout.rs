@@ -154,12 +154,19 @@ fn what_is_not_understood_is_refused_by_name() {
     let v1 = "[core]\nrepositoryformatversion = 1\n[extensions]\n";
     assert_eq!(refusal(""), None);
     assert_eq!(refusal(&format!("{v1}refStorage = files\nworktreeConfig\npartialClone = origin\n")), None);
-    assert_eq!(refusal("[core]\nrepositoryformatversion = 0\n[extensions]\nunheard-of = 1\n"), None);
+    let v0 = "[core]\nrepositoryformatversion = 0\n[extensions]\n";
+    assert_eq!(refusal(&format!("{v0}unheard-of = 1\n")), None);
+    // Without a version no extension counts.
+    assert_eq!(refusal("[extensions]\nobjectFormat = sha256\nrefStorage = reftable\n"), None);
+    assert_eq!(Layout::open(dir.path()).unwrap().algorithm, Algorithm::Sha1);
     for (config, word) in [
         (format!("{v1}refStorage = reftable\n"), "extensions.refstorage = reftable"),
         (format!("{v1}unheard-of = 1\n"), "extensions.unheard-of = 1"),
         (format!("{v1}objectFormat = sha3\n"), "extensions.objectformat = sha3"),
+        (format!("{v0}objectFormat = sha256\n"), "0 and extensions.objectformat = sha256"),
+        (format!("{v0}objectFormat = sha1\n"), "0 and extensions.objectformat = sha1"),
         ("[core]\nrepositoryformatversion = 2\n".to_owned(), "repositoryformatversion 2"),
+        ("[core]\nrepositoryformatversion = x\n".to_owned(), "repositoryformatversion x"),
         ("[core\n".to_owned(), "config is damaged at byte 6"),
     ] {
         let text = refusal(&config).expect("a refusal");
