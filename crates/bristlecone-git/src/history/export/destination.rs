@@ -285,8 +285,8 @@ impl Destination {
         Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
     }
 
-    /// Whether a ref's new value is a commit that descends from its present one. The search goes through the
-    /// newest commits first, and not far beyond the age of the one that it looks for.
+    /// Whether a ref's new value is a commit that descends from its present one. The search goes through the newest commits
+    /// first. One that does not descend is known as such once all of its history was searched: dates prove nothing.
     fn forward(&self, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
         let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
         let width = self.repository.algorithm().oid_bytes();
