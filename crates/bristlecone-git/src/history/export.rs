@@ -91,7 +91,9 @@ pub struct ExportReport {
 /// the parents from an earlier export; of a `native` store, Git's ids of what follows are then others. A commit whose
 /// parents were never fetched is shallow, too, unless refs of the repository lead to all of them.
 ///
-/// Law: what was imported from a repository has the same ids again.
+/// Law: what was imported from a repository has the same ids again. Of a `native` store nothing is written of a history in which an
+/// entry has a name that Git refuses (`git fsck --strict`), such as `.git` or a link `.gitmodules`: nothing there tells whether
+/// it was Git's.
 ///
 /// # Errors
 /// [`TransferError`]: no ref has moved then.

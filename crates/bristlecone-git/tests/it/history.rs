@@ -307,6 +307,32 @@ fn an_export_builds_on_nothing_that_is_damaged_or_to_which_no_ref_leads() {
     }
 }
 
+/// Old repositories have them. A store of Git's format gives back what it got.
+#[needs(git)]
+#[test]
+fn names_that_git_refuses_come_back_from_stores_of_its_own_format_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("usual");
+    let link = from.hash_object("blob", b"elsewhere");
+    let tree = from.feed(&["mktree"], format!("120000 blob {link}\t.gitmodules\n").as_bytes());
+    let odd = from.text(&["commit-tree", String::from_utf8(tree).unwrap().trim_end(), "-m", "odd"]);
+    from.run(&["update-ref", "refs/heads/odd", &odd]);
+    for (number, store) in FORMATS.into_iter().enumerate() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        let to = dir.path().join(number.to_string());
+        match export(store, &backend, &to, &ExportOptions::default(), &mut |_| {}) {
+            Ok(_) => assert_eq!(RealGit::new(&to).text(&["rev-parse", "odd"]), odd),
+            Err(TransferError::Refused { what, reason }) => {
+                assert!(matches!(store, StoreFormat::Native(_)) && what.contains(".gitmodules"), "{what}: {reason}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// A store of the format native walks all of its history in each export, and what its commits hold is there.
 #[needs(git)]
 #[test]
