@@ -58,6 +58,7 @@ mod repack;
 mod unsynced;
 
 use append_group::CallerAppends;
+pub(crate) use foreign::sync_left;
 pub(crate) use journal::OURS;
 pub(crate) use keep::{Keep, Keeps};
 use open_repository::OpenRepository;

@@ -17,7 +17,10 @@ use super::{
     open_repository::{OpenRepository, Writer},
     pack_files::PACKS,
 };
-use crate::repository::{files::Unsynced, odb::loose};
+use crate::repository::{
+    files::{Files, Unsynced},
+    odb::loose,
+};
 
 /// Values that are remembered, at most.
 const SETTLED_MAX: usize = 4096;
@@ -113,42 +116,47 @@ impl OpenRepository {
         }
         let loose = self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some();
         if loose {
-            self.poison.note(self.sync_foreign())?;
+            self.poison.note(sync_foreign(&self.files))?;
         }
         writer.settled.add(oid);
         Ok(loose)
     }
+}
 
-    /// Makes everything durable that is in the repository: there may be thousands of loose objects.
-    fn sync_foreign(&self) -> Result<()> {
-        let files = &self.files;
-        let head = "HEAD";
-        if let Some(file) = files.open_if_there(head)?
-            && files.named(head, retry(|| file.sync_file_system()))?
-        {
-            return Ok(());
-        }
-        for dir in files.list("objects")?.into_iter().filter(|name| name.len() == 2) {
-            let dir = format!("objects/{dir}");
-            self.sync_files(&dir, &|_| true)?;
-        }
-        files.sync_dir("objects")?;
-        self.sync_files(PACKS, &|name| name.ends_with(".pack") || name.ends_with(".idx"))
-    }
+/// Makes durable what a Git left in loose objects, where there are any: what was written beside a store, as by an export, may name
+/// them.
+pub(crate) fn sync_left(files: &Files) -> Result<()> {
+    if files.list("objects")?.iter().any(|name| name.len() == 2) { sync_foreign(files) } else { Ok(()) }
+}
 
-    /// Makes the files of a folder durable, with their names.
-    fn sync_files(&self, dir: &str, chosen: &dyn Fn(&str) -> bool) -> Result<()> {
-        let names: Vec<String> = self.files.list(dir)?.into_iter().filter(|name| chosen(name)).collect();
-        for some in names.chunks(SYNCED_AT_ONCE) {
-            let mut open: Vec<Unsynced> = Vec::with_capacity(some.len());
-            for name in some {
-                let name = format!("{dir}/{name}");
-                open.extend(self.files.open_if_there(&name)?.map(|file| (name, file)));
-            }
-            self.files.sync_all(&open)?;
-        }
-        self.files.sync_dir(dir).map(drop)
+/// Makes everything durable that is in the repository: there may be thousands of loose objects.
+fn sync_foreign(files: &Files) -> Result<()> {
+    let head = "HEAD";
+    if let Some(file) = files.open_if_there(head)?
+        && files.named(head, retry(|| file.sync_file_system()))?
+    {
+        return Ok(());
     }
+    for dir in files.list("objects")?.into_iter().filter(|name| name.len() == 2) {
+        let dir = format!("objects/{dir}");
+        sync_files(files, &dir, &|_| true)?;
+    }
+    files.sync_dir("objects")?;
+    sync_files(files, PACKS, &|name| name.ends_with(".pack") || name.ends_with(".idx"))
+}
+
+/// Makes the files of a folder durable, with their names.
+fn sync_files(files: &Files, dir: &str, chosen: &dyn Fn(&str) -> bool) -> Result<()> {
+    let names: Vec<String> = files.list(dir)?.into_iter().filter(|name| chosen(name)).collect();
+    for some in names.chunks(SYNCED_AT_ONCE) {
+        let mut open: Vec<Unsynced> = Vec::with_capacity(some.len());
+        for name in some {
+            let name = format!("{dir}/{name}");
+            open.extend(files.open_if_there(&name)?.map(|file| (name, file)));
+        }
+        files.sync_all(&open)?;
+    }
+    files.sync_dir(dir).map(drop)
 }
 
 fn object(target: &RefTarget) -> Option<Oid> {
@@ -171,4 +179,26 @@ fn leads_to(kind: Kind, raw: &[u8]) -> Vec<Oid> {
 fn tree_of(commit: &[u8]) -> Option<Oid> {
     let line = commit.split(|&byte| byte == b'\n').next()?;
     str::from_utf8(line.strip_prefix(b"tree ")?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bristlecone_testkit::sim::{Policy, SimStorage};
+
+    use super::*;
+
+    #[test]
+    fn loose_objects_last_once_what_a_git_left_is_synced() {
+        let (sim, name) = (SimStorage::new(), "objects/aa/bb");
+        let files = Files::new(Arc::new(sim.clone()));
+        ["objects/aa", PACKS].into_iter().for_each(|dir| files.create_dir(dir).unwrap());
+        files.sync_dir("").unwrap();
+        files.write(name, b"a loose object").unwrap();
+        let after_cut = || sim.reboot(1, Policy::Lost).contents(name);
+        assert_ne!(after_cut().as_deref(), Some(&b"a loose object"[..]));
+        sync_left(&files).unwrap();
+        assert_eq!(after_cut().as_deref(), Some(&b"a loose object"[..]));
+    }
 }

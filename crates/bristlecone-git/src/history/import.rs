@@ -105,7 +105,7 @@ pub fn move_refs<F: Format>(
     layout: Option<&Layout>,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let checked_out = layout.map(HeldRefs::of).transpose()?.unwrap_or_default();
-    refs::update(repo, wanted, force, &checked_out)
+    refs::update(repo, wanted, force, &checked_out, layout)
 }
 
 /// Brings the history of a repository into a store.

@@ -13,7 +13,7 @@ use bristlecone::{
 };
 
 use crate::{
-    backend::{GitBackend, GitOptions, Keep, Keeps, OURS, Reachability},
+    backend::{GitBackend, GitOptions, Keep, Keeps, OURS, Reachability, sync_left},
     history::{
         error::{Missing, Origin, TransferError},
         export::existing,
@@ -244,6 +244,8 @@ impl Destination {
             moved.push(MovedRef { name: name.clone(), state });
         }
         if !moves.is_empty() {
+            // What was there was not written again.
+            sync_left(&self.files())?;
             let options = GitOptions::default().repack(false).background(false);
             let backend = GitBackend::open_path(&self.repository.layout, options)?;
             for one in moves {

@@ -5,23 +5,26 @@ use std::collections::{BTreeMap, HashSet};
 use bristlecone::{Backend, Batch, Durability, Error, Expected, Format, Kind, ObjRef, Oid, RefMove, RefTarget, Repo};
 
 use crate::{
+    backend::sync_left,
     history::{
         error::TransferError,
         report::{FOLLOWING, MovedRef, RefState},
     },
-    repository::refs::clash,
+    repository::{files::Files, layout::Layout, refs::clash},
     worktree::HeldRefs,
 };
 
 /// How many commits are looked at to find an ancestor.
 const ANCESTORS_MAX: usize = 50_000_000;
 
-/// Moves refs of a store, but for those that are checked out; durable when it returns.
+/// Moves refs of a store, but for those that are checked out; durable when it returns. `layout`: the Git repository that the store
+/// is, if it is one.
 pub(crate) fn update<F: Format>(
     repo: &Repo<F>,
     wanted: &BTreeMap<String, RefTarget>,
     force: bool,
     checked_out: &HeldRefs,
+    layout: Option<&Layout>,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let backend = repo.backend();
     let (found, git) = (backend.list_refs("")?, backend.capabilities().git.is_some());
@@ -43,6 +46,10 @@ pub(crate) fn update<F: Format>(
             moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
         }
         moved.push(MovedRef { name: name.clone(), state });
+    }
+    if let (Some(layout), false) = (layout, moves.is_empty()) {
+        // What was there was not written again.
+        sync_left(&Files::new(layout.storage()))?;
     }
     append(&**backend, moves)?;
     Ok(moved)
