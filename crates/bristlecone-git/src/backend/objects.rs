@@ -51,7 +51,7 @@ pub(super) struct NewPack {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) pack: Option<NewPack>,
-    /// Loose objects that were not there before.
+    /// Loose objects that were not there before, or that were and may not be durable.
     pub(super) loose: Vec<Oid>,
     /// Every object, also those that were there before.
     pub(super) oids: Vec<Oid>,
@@ -263,6 +263,8 @@ pub(super) fn write_loose(
             // The process that wrote it may not have synced it.
             if synced {
                 files.sync(&name)?;
+            } else {
+                written.loose.push(oid);
             }
             continue;
         }

@@ -255,6 +255,23 @@ fn what_a_tag_names_and_a_commit_stands_on_is_durable_before_its_ref_moves() {
     }
 }
 
+/// A Git has written the same objects before, and synced none.
+#[test]
+fn loose_objects_that_were_there_are_as_durable_as_the_commit_that_brings_them() {
+    for durability in [Durability::None, Durability::Synced] {
+        let engine = SimGit { loose: true, ..SimGit::default() };
+        let sim = SimStorage::new();
+        let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+        let foreign = foreign_commit(&sim);
+        commit(&made, 0, durability).unwrap();
+        made.backend().flush().unwrap();
+        assert_eq!(made.branch("main").unwrap().head().unwrap().unwrap().oid(), foreign);
+        let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
+        let tree = after.branch("main").unwrap().tree().unwrap();
+        assert_eq!(tree.get("f0").unwrap().as_deref(), Some(&b"value 0"[..]), "{durability:?}");
+    }
+}
+
 /// A commit takes a directory from one that no parent leads to, and that a Git did not sync.
 #[test]
 fn what_a_commit_takes_from_elsewhere_is_durable_before_its_ref_moves() {
