@@ -15,6 +15,7 @@ use crate::{
     failure::{Code, Failure, Result},
     open::Globals,
     output::Output,
+    streams,
 };
 
 mod batch;
@@ -142,9 +143,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Describing every verb takes longer than parsing, so only help does it.
             let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
             let error = described.unwrap_or(error);
+            let open = if help { streams::check_output() } else { Ok(()) };
             let printed = error.print().and_then(|()| io::stdout().flush());
-            return match printed {
-                Err(error) if help => Failure::from(error).report(),
+            return match open.and(printed.map_err(Failure::from)) {
+                Err(failure) if help => failure.report(),
                 // There is no place left to report a failure of this.
                 _ => ExitCode::from(if help { 0 } else { Code::Usage as u8 }),
             };

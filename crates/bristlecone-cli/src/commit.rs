@@ -190,7 +190,7 @@ impl Committed {
     pub(crate) fn tell(&self, out: &mut Output, what: &str) -> Result<()> {
         match &self.at {
             Some(at) => out.made(format!("{what} on {} as commit {}", self.branch, short(at))),
-            None => out.line(format_args!("nothing changed on {}, so nothing was committed", self.branch)),
+            None => out.made(format!("nothing changed on {}, so nothing was committed", self.branch)),
         }
     }
 }

@@ -21,6 +21,7 @@ mod open;
 mod output;
 mod progress;
 mod stdin;
+mod streams;
 mod text;
 mod who;
 

@@ -10,7 +10,10 @@ use bristlecone::{escape, to_hex};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    streams,
+};
 
 /// A JSON object in the making.
 pub(crate) type Fields = Map<String, Value>;
@@ -54,13 +57,14 @@ impl Output {
     /// Writes a line for people; nothing in JSON.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
         if !self.json() {
-            let written = writeln!(self.out, "{text}");
+            let written = self.sink().and_then(|out| writeln!(out, "{text}"));
             self.check(written)?;
         }
         Ok(())
     }
 
-    /// Writes a line for people that says what was changed. Should writing fail from here on, the error says it.
+    /// Writes a line for people that says what was done, or that there was nothing to do. Should writing fail from here on, the error
+    /// says it; where standard output was closed from the start nobody wants to hear it.
     pub(crate) fn made(&mut self, text: impl Into<String>) -> Result<()> {
         let text = text.into();
         self.made = Some(text.clone());
@@ -69,8 +73,14 @@ impl Output {
 
     /// Writes bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.out.write_all(bytes);
+        let written = self.sink().and_then(|out| out.write_all(bytes));
         self.check(written)
+    }
+
+    /// Where data goes. Without a standard output only lines about what was done are lost.
+    fn sink(&mut self) -> io::Result<&mut BufWriter<Stdout>> {
+        let told = self.made.is_some() && !self.json();
+        if told || streams::has_output() { Ok(&mut self.out) } else { Err(streams::no_output()) }
     }
 
     fn check(&self, written: io::Result<()>) -> Result<()> {
@@ -83,7 +93,7 @@ impl Output {
     /// Writes a whole JSON document; nothing for people.
     pub(crate) fn document(&mut self, fields: Fields) -> Result<()> {
         if self.json() {
-            let written = writeln!(self.out, "{}", Value::Object(fields));
+            let written = self.sink().and_then(|out| writeln!(out, "{}", Value::Object(fields)));
             self.check(written)?;
         }
         Ok(())
@@ -93,11 +103,12 @@ impl Output {
     pub(crate) fn begin(&mut self, fields: &Fields, name: &str) -> Result<()> {
         (self.items, self.open, self.line_ended) = (0, true, false);
         if self.json() {
-            write!(self.out, "{{")?;
+            let out = self.sink()?;
+            write!(out, "{{")?;
             for (key, value) in fields {
-                write!(self.out, "{}:{value},", Value::from(key.as_str()))?;
+                write!(out, "{}:{value},", Value::from(key.as_str()))?;
             }
-            write!(self.out, "{}:[", Value::from(name))?;
+            write!(out, "{}:[", Value::from(name))?;
         }
         Ok(())
     }

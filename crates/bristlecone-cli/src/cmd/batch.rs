@@ -21,7 +21,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened},
     output::fields,
-    stdin,
+    streams,
     text::{count, show},
     who::{CommitArgs, DurabilityArg},
 };
@@ -87,7 +87,7 @@ struct Done {
 }
 
 pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
-    stdin::check_open()?;
+    streams::check_input()?;
     let opened = context.globals.open(Access::Write)?;
     context.out.begin(&fields! {}, "commits")?;
     let (mut group, mut done, mut number) = (Group::default(), Done::default(), 0);
@@ -118,7 +118,7 @@ pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
         return Err(untold);
     }
     if done.commits + done.moves == 0 {
-        context.out.line("nothing changed, so nothing was committed")?;
+        context.out.made("nothing changed, so nothing was committed")?;
     }
     context.out.end(&fields! { "changes": done.changes, "moves": done.moves })
 }

@@ -123,7 +123,7 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
         text::bytes(plan.bytes),
         (files + plan.links) as f64 / seconds
     );
-    context.out.line(format_args!("exported to {}", show(dir)))?;
+    context.out.made(format!("exported to {}", show(dir)))?;
     let mut all = fields! {};
     opened.put_commit(&mut all, commit.as_ref());
     put_name(&mut all, "path", path.as_bytes());

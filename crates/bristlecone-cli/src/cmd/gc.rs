@@ -141,7 +141,7 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     }
     match (repacked, swept.objects) {
         (true, _) => out.made("the packs were put together; `git gc` removes what nothing leads to")?,
-        (false, 0) => out.line("there was nothing to remove")?,
+        (false, 0) => out.made("there was nothing to remove")?,
         (false, objects) => {
             let cut = match swept.commits {
                 0 => String::new(),

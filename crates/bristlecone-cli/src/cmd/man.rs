@@ -35,7 +35,7 @@ pub(super) fn run(args: ManArgs, context: &mut Context) -> Result<()> {
     write_below(&dir, "cone", &cone, &mut names)?;
     names.push("cone.1".to_owned());
     write(&dir, "cone", page(&cone)?)?;
-    context.out.line(format_args!("wrote {} pages to {}", names.len(), text::show(&dir)))?;
+    context.out.made(format!("wrote {} pages to {}", names.len(), text::show(&dir)))?;
     context.out.document(fields! { "pages": names })
 }
 

@@ -52,7 +52,7 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
         }
     }
     if repaired == Repaired::default() {
-        out.line("there was nothing to repair; `cone check` looks at every object")?;
+        out.made("there was nothing to repair; `cone check` looks at every object")?;
     }
     let accepted = repaired.accepted.map(|accepted| {
         serde_json::Value::Object(fields! {

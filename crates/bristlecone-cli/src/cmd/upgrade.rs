@@ -30,7 +30,7 @@ pub(super) fn run(_: UpgradeArgs, context: &mut Context) -> Result<()> {
     if upgraded {
         out.made(DONE)?;
     } else {
-        out.line("the store is of the newest version of its engine")?;
+        out.made("the store is of the newest version of its engine")?;
     }
     out.document(fields! { "upgraded": upgraded })
 }

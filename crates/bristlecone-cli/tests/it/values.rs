@@ -87,15 +87,41 @@ fn large_values_come_and_go_in_bounded_memory() {
 #[test]
 fn a_closed_standard_input_is_no_value() {
     let place = Place::with_store();
-    for arguments in [&["set", "a", "-"][..], &["set", "a"]] {
-        let mut shell = place.shell("\"$0\" \"$@\" <&-", arguments);
-        shell.env("LC_ALL", "C");
-        Run::of(shell).failed(2, &["standard input is closed", "''"]);
+    // As `nohup` has it, it is there and cannot be read.
+    for way in ["<&-", "0> /dev/null"] {
+        for arguments in [&["set", "a", "-"][..], &["set", "a"]] {
+            let mut shell = place.shell(&format!("\"$0\" \"$@\" {way}"), arguments);
+            shell.env("LC_ALL", "C");
+            Run::of(shell).failed(2, &["standard input is closed", "''"]);
+        }
     }
     place.fails(1, &["nothing at a"], ["get", "a"]);
     // Something that is there and empty is an empty value.
     place.ok(["set", "a", "-"]);
     assert_eq!(place.ok(["get", "a"]), "");
+}
+
+#[needs(linux)]
+#[test]
+fn what_finds_no_standard_output_is_not_given() {
+    let place = Place::with_store();
+    for way in [">&-", "1< /dev/null"] {
+        let run = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            Run::of(place.shell(&format!("\"$0\" \"$@\" {way}"), &words))
+        };
+        // Who wants to hear nothing of what is done closes it.
+        for line in ["set a 1", "set a 1", "del a", "set a 2", "branches new", "branches -d new", "gc"] {
+            assert_eq!(run(line).code, 0, "{line}");
+        }
+        for line in ["get a", "list", "log", "branches", "info", "check", "-o json list", "--help", "completions bash"]
+        {
+            run(line).failed(3, &["cannot write to standard output", "closed"]);
+        }
+        let untold = run("-o json set a 3");
+        untold.failed(3, &["set a on main as commit", "it is closed", "need not be run again"]);
+        assert_eq!(place.ok(["get", "a"]), "3");
+    }
 }
 
 #[needs(linux)]

@@ -6,6 +6,7 @@ use clap::Args;
 use crate::{
     cmd::Context,
     failure::{Failure, Result},
+    streams,
 };
 
 /// Measure this machine and the store on it: the tree suite, with tables
@@ -28,6 +29,7 @@ pub(crate) struct BenchCommand {
 }
 
 pub(crate) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
+    streams::check_output()?;
     cli::run(&args.bench, context.out.json()).map_err(|error| match error {
         BenchError::Store(error) => Failure::from(error).about("a benchmark could not be carried out"),
         error => error.into(),

@@ -3,7 +3,7 @@
 use bristlecone_bench::{cardano, replay};
 use clap::{Args, Subcommand};
 
-use crate::{cmd::Context, failure::Result};
+use crate::{cmd::Context, failure::Result, streams};
 
 /// Replay a recorded trace, or a chain, into a store and check every answer
 #[derive(Args, Debug)]
@@ -41,6 +41,7 @@ Exit code 1 for a digest that is not that of --checkpoints, 3 for a damaged chai
 }
 
 pub(crate) fn run(command: ReplayCommand, context: &mut Context) -> Result<()> {
+    streams::check_output()?;
     let branch = context.globals.branch()?;
     let (keep, branch, json) = (context.globals.repo(), branch.as_deref(), context.out.json());
     match command.what {

@@ -18,7 +18,7 @@ use crate::{
     cmd::Context,
     failure::{Failure, Result},
     output::{Fields, fields, say},
-    stdin,
+    streams,
     text::count,
 };
 
@@ -158,7 +158,7 @@ fn described(forms: Forms, keys: &[Vec<u8>]) -> serde_json::Value {
 
 /// Reads a value from standard input, up to its end.
 fn standard_input() -> Result<Vec<u8>> {
-    stdin::check_open()?;
+    streams::check_input()?;
     let mut input = io::stdin().lock();
     if input.is_terminal() {
         say!("reading the value from the terminal; end it with Ctrl-D");

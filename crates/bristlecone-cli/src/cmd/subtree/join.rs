@@ -99,7 +99,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
         Pulled::Joined(joined) => join.commit(*joined, "pulled", context),
         Pulled::Already => {
             let theirs = short(&join.theirs);
-            context.out.line(format_args!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
+            context.out.made(format!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
             let all = join.fields(None);
             join.opened.repo.close()?;
             context.out.document(all)

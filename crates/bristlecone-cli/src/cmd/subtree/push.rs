@@ -73,7 +73,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let commit = short(&split.head);
     match (changed, from) {
         (false, _) => {
-            context.out.line(format_args!("the branch {} there is at commit {commit} already", show(to.name())))?
+            context.out.made(format!("the branch {} there is at commit {commit} already", show(to.name())))?
         }
         (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", show(to.name())))?,
         (true, Some(from)) => {

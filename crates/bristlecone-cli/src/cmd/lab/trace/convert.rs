@@ -62,7 +62,7 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
     };
     let bytes = writer.offset();
     new.finish(&writer.finish()?)?;
-    context.out.line(format_args!(
+    context.out.made(format!(
         "wrote {}, {} and {} to {}; {} changed",
         text::count(done.commits, "commit", "commits"),
         text::count(reader.rows(), "row", "rows"),

@@ -74,7 +74,7 @@ fn line(commits: u64, of: u64, rows: u64, seconds: f64) -> String {
 fn report(args: &GenerateArgs, context: &mut Context, counts: &RowCounts, bytes: u64, seconds: f64) -> Result<()> {
     let (rows, rate) = (counts.total(), counts.total() as f64 / seconds);
     say!("{} in {seconds:.1} s: {rate:.0} rows/s", text::count(rows, "row", "rows"));
-    context.out.line(format_args!(
+    context.out.made(format!(
         "wrote {}, {} and {} to {}",
         text::count(args.commits, "commit", "commits"),
         text::count(rows, "row", "rows"),

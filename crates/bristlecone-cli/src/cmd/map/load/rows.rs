@@ -17,7 +17,7 @@ use crate::{
     },
     failure::{Failure, Result},
     progress::{Done, Progress},
-    stdin,
+    streams,
     text::show,
 };
 
@@ -164,7 +164,7 @@ impl Rows {
     /// Opens a file, or standard input.
     pub(super) fn open(file: &OsString, format: RowFormat, forms: Forms, header: bool) -> Result<Self> {
         let (input, shown): (Box<dyn BufRead>, String) = if file == "-" {
-            stdin::check_open()?;
+            streams::check_input()?;
             (Box::new(io::stdin().lock()), "standard input".to_owned())
         } else {
             let failed = |error| Failure::file("read", show(file), &error);
