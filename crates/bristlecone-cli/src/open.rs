@@ -132,6 +132,16 @@ impl Globals {
     /// Opens the store.
     pub(crate) fn open(&self, access: Access) -> Result<Opened> {
         let repo = self.open_repo(access)??;
+        self.opened(repo)
+    }
+
+    /// Opens the store for reading, without a word about what is missing from it.
+    pub(crate) fn open_silently(&self) -> Result<Opened> {
+        let found = self.find()??;
+        self.opened(self.options(Access::Read)?.open_found(found)?)
+    }
+
+    fn opened(&self, repo: AnyRepo) -> Result<Opened> {
         let opened = Opened { repo, branch: self.branch()?, wait_ms: self.wait_ms()?, worktree: self.worktree };
         if let Some(name) = &opened.branch {
             opened.repo.branch(name)?;

@@ -13,7 +13,7 @@ use clap::Parser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::Cli;
-use crate::open::{Access, Globals, Opened};
+use crate::open::{Globals, Opened};
 
 /// The most names that are offered.
 const OFFERED_MAX: usize = 1000;
@@ -90,13 +90,14 @@ fn starting(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
 }
 
 fn with_store(find: impl Fn(&Opened) -> Option<Vec<CompletionCandidate>>) -> Vec<CompletionCandidate> {
-    let opened = globals().and_then(|globals| globals.open(Access::Read).ok());
+    let opened = globals().and_then(|globals| globals.open_silently().ok());
     opened.and_then(|opened| find(&opened)).unwrap_or_default()
 }
 
 /// Returns the options of every command as the words that are typed have them.
 fn globals() -> Option<Globals> {
-    let mut arguments = vec![OsString::from("cone")];
+    // Whoever waits for a word does not wait for a lock.
+    let mut arguments: Vec<OsString> = ["cone", "--wait", "0"].map(OsString::from).into();
     for (names, option) in [(["-r", "--repo"], "-r"), (["-b", "--branch"], "-b")] {
         if let Some(value) = word_behind(&names) {
             arguments.extend([option.into(), value]);

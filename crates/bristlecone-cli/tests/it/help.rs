@@ -214,6 +214,14 @@ fn bash_completes_verbs_branches_revisions_and_paths() {
     assert_eq!(offered(&place, &["subtree", "split", "-P", "fr"]), ["fruit/", "fruit%20salad"]);
     let worktree = |verb: &str| offered(&place, &[verb, "--"]).contains(&"--worktree".to_owned());
     assert!(worktree("set") && !worktree("get"));
+    // What is missing from a store is told by its commands, and not between the words that are typed.
+    let segment = place.path(".bristlecone/segments/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    bytes[end - 400..].fill(0);
+    fs::write(&segment, &bytes).unwrap();
+    assert!(place.run(["list"]).err.contains("warning: "));
+    assert_eq!(offered(&place, &["-b", "main", "get", "fruit/"]), ["fruit/apple", "fruit/plum"]);
     // From elsewhere, and where there is no store.
     let place = Place::at(&place.path("folder"));
     assert_eq!(offered(&place, &["-r", "..", "get", "ot"]), ["other"]);
