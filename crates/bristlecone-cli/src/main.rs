@@ -20,6 +20,7 @@ mod newfile;
 mod open;
 mod output;
 mod progress;
+mod repeated;
 mod stdin;
 mod streams;
 mod text;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     argument,
     failure::{Failure, Result},
+    repeated::repeated,
 };
 
 /// What one line asks for.
@@ -128,6 +129,10 @@ fn unknown(verb: &[u8]) -> Failure {
 fn json(line: &[u8]) -> Result<Line> {
     let parsed = serde_json::from_slice::<Map<String, Value>>(line);
     let mut fields = parsed.map_err(|error| Failure::usage(format!("the line is no JSON object: {error}")))?;
+    if let Some(twice) = repeated(line) {
+        let shown = bristlecone::escape(twice.as_bytes());
+        return Err(Failure::usage(format!("the field \"{shown}\" stands there twice; give it once")));
+    }
     let verbs = ["set", "del", "test", "branch", "commit"];
     let Some(verb) = verbs.into_iter().find(|verb| fields.contains_key(*verb)) else {
         return Err(Failure::usage(format!("the object has no verb; it has one of the fields {}", verbs.join(", "))));
@@ -263,6 +268,8 @@ mod tests {
             r#"{"set":"a","value_hex":"0g"}"#,
             r#"{"branch":"a"}"#,
             r#"{"del":"a","value":"x"}"#,
+            r#"{"del":"a","del":"b"}"#,
+            r#"{"set":"a","value":"x","value":"y"}"#,
         ] {
             assert!(line(text.as_bytes()).is_err(), "{text}");
         }

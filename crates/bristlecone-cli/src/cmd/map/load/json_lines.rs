@@ -6,6 +6,7 @@ use super::rows::{Fault, Lines, Row};
 use crate::{
     cmd::map::form::{Forms, from_hex},
     output::Fields,
+    repeated::repeated,
 };
 
 /// Returns the next row; lines without anything are passed over.
@@ -15,7 +16,12 @@ pub(super) fn next(lines: &mut Lines<'_>, forms: Forms) -> Result<Option<Row>, F
             continue;
         }
         return match serde_json::from_slice(&line) {
-            Ok(Value::Object(fields)) => of_object(fields, forms).map(Some),
+            Ok(Value::Object(fields)) => match repeated(&line) {
+                Some(twice) => {
+                    Err(format!("it has the field \"{}\" twice", bristlecone::escape(twice.as_bytes())).into())
+                }
+                None => of_object(fields, forms).map(Some),
+            },
             Ok(Value::Array(items)) => match <[Value; 2]>::try_from(items) {
                 Ok([Value::String(key), Value::String(value)]) => {
                     Row::of_fields(forms, key.into_bytes(), value.into_bytes()).map(Some)
@@ -101,6 +107,7 @@ mod tests {
             (r#"{"key":"a","key_hex":"61","value":""}"#, "both"),
             (r#"{"key":"a","value":"","more":1}"#, "\"more\""),
             (r#"{"key_hex":"6","value":""}"#, "hexadecimal"),
+            (r#"{"key":"a","value":"","key":"b"}"#, "\"key\" twice"),
         ] {
             let error = row(text, Form::Text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
