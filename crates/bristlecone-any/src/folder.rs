@@ -24,10 +24,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 mod export;
 mod import;
+mod rename;
 
 pub use crate::error::FolderError;
 pub use export::{Exported, export, export_while};
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
+pub use rename::rename_new;
 
 /// How far an import or export is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,9 @@ use std::{
     process,
 };
 
+use bristlecone_any::folder::rename_new;
+use rustix::fs::CWD;
+
 use crate::{
     failure::{Failure, Result},
     text::show,
@@ -22,6 +25,8 @@ const NAME_BYTES_MAX: usize = 200;
 pub(crate) struct NewFile {
     to: PathBuf,
     beside: PathBuf,
+    // What has the name meanwhile is replaced.
+    force: bool,
     finished: bool,
 }
 
@@ -29,10 +34,7 @@ impl NewFile {
     /// Begins a file; `force`: also where there is one, which stays until this one is whole.
     pub(crate) fn create(to: &Path, force: bool) -> Result<(Self, File)> {
         if !force && fs::symlink_metadata(to).is_ok() {
-            return Err(Failure::usage(format!(
-                "{} is there already; choose another name, or replace it with --force",
-                show(to)
-            )));
+            return Err(is_there(to));
         }
         if to.file_name().is_none() {
             return Err(Failure::usage(format!("{} cannot be the name of a file", show(to))));
@@ -51,17 +53,26 @@ impl NewFile {
             // Who may read it stays as it is.
             file.set_permissions(replaced.permissions()).map_err(failed)?;
         }
-        Ok((Self { to: to.to_owned(), beside, finished: false }, file))
+        Ok((Self { to: to.to_owned(), beside, force, finished: false }, file))
     }
 
     /// Makes what was written durable, and gives it its name.
     pub(crate) fn finish(mut self, file: &File) -> Result<()> {
         let failed = |error| Failure::file("write", show(&self.to), &error);
         file.sync_all().map_err(failed)?;
-        fs::rename(&self.beside, &self.to).map_err(failed)?;
+        let moved =
+            if self.force { fs::rename(&self.beside, &self.to) } else { rename_new(CWD, &self.beside, &self.to) };
+        moved.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => is_there(&self.to),
+            _ => failed(error),
+        })?;
         self.finished = true;
         Ok(())
     }
+}
+
+fn is_there(to: &Path) -> Failure {
+    Failure::usage(format!("{} is there already; choose another name, or replace it with --force", show(to)))
 }
 
 /// Makes a file of a hidden name beside another, and returns its path. What is there already, left by a process that was killed or a link
@@ -108,5 +119,19 @@ mod tests {
         new.finish(&file).ok().unwrap();
         assert_eq!((fs::read(at("theirs")).unwrap(), fs::read(at("out")).unwrap()), (b"theirs".into(), b"ours".into()));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_replaced_by_force_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        for force in [false, true] {
+            let (new, mut file) = NewFile::create(&out, force).ok().unwrap();
+            fs::write(&out, "theirs").unwrap();
+            file.write_all(b"ours").unwrap();
+            assert_eq!(new.finish(&file).is_ok(), force);
+            assert_eq!(fs::read(&out).unwrap(), if force { &b"ours"[..] } else { b"theirs" });
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! Writing folders, files and links by handle: no name is ever looked up through a link.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path as FilePath,
     process,
     sync::{
@@ -20,13 +24,11 @@ use rustix::{
     io::Errno,
 };
 
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-use rustix::fs::{RenameFlags, renameat_with};
-
 use super::FolderError;
 use crate::{
     DirEntry,
     error::{Error, Result},
+    folder::rename_new,
     place::STORE_DIR,
     text::shown,
 };
@@ -107,7 +109,11 @@ impl Folder {
         let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
         let (aside, file) = self.make_aside(name, mode)?;
         let bytes = self.fill(&aside, file, entry, goes_on)?;
-        let moved = if force { self.rename(&aside, name) } else { self.rename_new(&aside, name) };
+        let path = |name| FilePath::new(OsStr::from_bytes(name));
+        let moved = match force {
+            true => renameat(&self.handle, &aside[..], &self.handle, name).map_err(io::Error::from),
+            false => rename_new(&self.handle, path(&aside), path(name)),
+        };
         moved.map_err(|error| {
             self.remove(&aside);
             self.not_made(name, error)
@@ -125,21 +131,6 @@ impl Folder {
                 made => return Ok((aside, made.map_err(|error| self.not_made(name, error))?.into())),
             }
         }
-    }
-
-    fn rename(&self, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
-        renameat(&self.handle, from, &self.handle, to)
-    }
-
-    /// Renames a file to what must not be there.
-    fn rename_new(&self, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-        match renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
-            // Not every file system can do it.
-            Err(error) if [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error) => {}
-            done => return done,
-        }
-        if self.type_of(to).is_some() { Err(Errno::EXIST) } else { self.rename(from, to) }
     }
 
     /// Writes what a new file is to hold; one that does not become whole goes.
@@ -196,10 +187,11 @@ impl Folder {
     }
 
     /// Returns why there is nothing new at `name`.
-    fn not_made(&self, name: &[u8], error: Errno) -> Error {
-        match error {
-            Errno::EXIST => FolderError::AlreadyThere { place: self.shown(name) }.into(),
-            error => failed("write", self.shown(name), error.into()),
+    fn not_made(&self, name: &[u8], error: impl Into<io::Error>) -> Error {
+        let error = error.into();
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => FolderError::AlreadyThere { place: self.shown(name) }.into(),
+            _ => failed("write", self.shown(name), error),
         }
     }
 
