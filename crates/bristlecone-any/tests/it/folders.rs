@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread,
 };
 
 use bristlecone::{Info, core::git::Algorithm};
@@ -223,5 +224,31 @@ fn a_file_that_is_exported_has_its_name_once_it_is_whole() {
     folder::export_while(&repo, &tree, to.path(), false, &goes_on, &mut |_| {}).unwrap();
     assert!(asked.load(Relaxed) > 2 && !early.load(Relaxed));
     assert_eq!(fs::read(to.path().join("large")).unwrap(), large.as_bytes());
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_a_link_replaces_is_there_until_the_link_is() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    symlink("target", from.path().join("link")).unwrap();
+    let repo = AnyRepo::open("memory:").unwrap();
+    let (tree, _) = folder::import(&repo, from.path(), &ImportOptions::default(), &mut |_| {}).unwrap();
+    let (link, done) = (to.path().join("link"), AtomicBool::new(false));
+    fs::write(&link, "old").unwrap();
+    let (exported, missed) = thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut missed = 0;
+            while !done.load(Relaxed) {
+                missed += usize::from(fs::symlink_metadata(&link).is_err());
+            }
+            missed
+        });
+        let export = |_| folder::export(&repo, &tree, to.path(), true, &mut |_| {}).map(drop);
+        let exported = (0..300).try_for_each(export);
+        done.store(true, Relaxed);
+        (exported, watch.join().unwrap())
+    });
+    exported.unwrap();
+    assert_eq!((missed, fs::read_link(&link).unwrap()), (0, "target".into()));
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
 }

@@ -18,9 +18,7 @@ use std::{
 
 use bristlecone::{EntryKind, escape};
 use rustix::{
-    fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, RawMode, fstat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
-    },
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, symlinkat, unlinkat},
     io::Errno,
 };
 
@@ -95,42 +93,59 @@ impl Folder {
     }
 
     /// Writes an entry that is a file or link and returns its bytes. A file has its name once all of it is there, so that a
-    /// process that is killed leaves no part of one. With `force` a file or link in its place is replaced.
+    /// process that is killed leaves no part of one. With `force` a file or link in its place is replaced, and is there until then.
     pub(super) fn write(&self, entry: &DirEntry<'_>, force: bool, goes_on: &dyn Fn() -> bool) -> Result<u64> {
         let name = entry.step();
         if entry.kind() == EntryKind::Link {
             let target = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
-            self.place_link(name, force, || symlinkat(&target[..], &self.handle, name))?;
+            self.write_link(&target, name, force)?;
             return Ok(target.len() as u64);
         }
         if force && self.type_of(name).is_some() {
             self.check_replaced(name)?;
         }
-        let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
-        let (aside, file) = self.make_aside(name, mode)?;
-        let bytes = self.fill(&aside, file, entry, goes_on)?;
-        let path = |name| FilePath::new(OsStr::from_bytes(name));
-        let moved = match force {
-            true => renameat(&self.handle, &aside[..], &self.handle, name).map_err(io::Error::from),
-            false => rename_new(&self.handle, path(&aside), path(name)),
-        };
-        moved.map_err(|error| {
-            self.remove(&aside);
-            self.not_made(name, error)
-        })?;
+        let mode = Mode::from_raw_mode(if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (aside, file) = self.make_aside(name, |aside| openat(&self.handle, aside, flags, mode))?;
+        let bytes = self.fill(&aside, file.into(), entry, goes_on)?;
+        self.give_name(&aside, name, force)?;
         Ok(bytes)
     }
 
-    /// Makes a file that is to be at `name`, under a hidden name.
-    fn make_aside(&self, name: &[u8], mode: RawMode) -> Result<(Vec<u8>, File)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    /// Makes a link at `name`, which must not be there; with `force` it takes the place of a file or link.
+    fn write_link(&self, target: &[u8], name: &[u8], force: bool) -> Result<()> {
+        let make = |name: &[u8]| symlinkat(target, &self.handle, name);
+        match make(name) {
+            Err(Errno::EXIST) if force => {}
+            made => return made.map_err(|error| self.not_made(name, error)),
+        }
+        self.check_replaced(name)?;
+        let (aside, ()) = self.make_aside(name, make)?;
+        self.give_name(&aside, name, true)
+    }
+
+    /// Makes what is to be at `name`, under a hidden name.
+    fn make_aside<T>(&self, name: &[u8], make: impl Fn(&[u8]) -> rustix::io::Result<T>) -> Result<(Vec<u8>, T)> {
         loop {
             let aside = format!(".cone-{}-{}.part", process::id(), ASIDE.fetch_add(1, Relaxed)).into_bytes();
-            match openat(&self.handle, &aside[..], flags, Mode::from_raw_mode(mode)) {
+            match make(&aside) {
                 Err(Errno::EXIST) => {}
-                made => return Ok((aside, made.map_err(|error| self.not_made(name, error))?.into())),
+                made => return Ok((aside, made.map_err(|error| self.not_made(name, error))?)),
             }
         }
+    }
+
+    /// Gives what was made under a hidden name its own; where that cannot be, it goes.
+    fn give_name(&self, aside: &[u8], name: &[u8], force: bool) -> Result<()> {
+        let path = |name| FilePath::new(OsStr::from_bytes(name));
+        let moved = match force {
+            true => renameat(&self.handle, aside, &self.handle, name).map_err(io::Error::from),
+            false => rename_new(&self.handle, path(aside), path(name)),
+        };
+        moved.map_err(|error| {
+            self.remove(aside);
+            self.not_made(name, error)
+        })
     }
 
     /// Writes what a new file is to hold; one that does not become whole goes.
@@ -157,18 +172,6 @@ impl Folder {
             at += part.len() as u64;
         }
         Ok(bytes)
-    }
-
-    /// Makes a link at `name`, which must not be there; with `force` a file or link that is goes.
-    fn place_link(&self, name: &[u8], force: bool, make: impl Fn() -> rustix::io::Result<()>) -> Result<()> {
-        let failed = |error| self.not_made(name, error);
-        match make() {
-            Err(Errno::EXIST) if force => {}
-            made => return made.map_err(failed),
-        }
-        self.check_replaced(name)?;
-        unlinkat(&self.handle, name, AtFlags::empty()).map_err(failed)?;
-        make().map_err(failed)
     }
 
     /// Refuses to replace what is no file or link, or belongs to somebody.
