@@ -44,6 +44,9 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
     place.ok(["replay", "tezos", &trace, "--backend", "disk", "--commits", "3", "--dir", "scratch"]);
     assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
     place.fails(2, &["leave out --repo or --dir"], ["-r", "kept", "replay", "tezos", &trace, "--dir", "scratch"]);
+    for what in ["tezos", "cardano"] {
+        place.fails(2, &["--repo DIR", "leave -b out"], ["-b", "other", "replay", what, &trace]);
+    }
 }
 
 #[needs(linux)]

@@ -3,7 +3,11 @@
 use bristlecone_bench::{cardano, replay};
 use clap::{Args, Subcommand};
 
-use crate::{cmd::Context, failure::Result, streams};
+use crate::{
+    cmd::Context,
+    failure::{Failure, Result},
+    streams,
+};
 
 /// Replay a recorded trace, or a chain, into a store and check every answer
 #[derive(Args, Debug)]
@@ -44,6 +48,11 @@ pub(crate) fn run(command: ReplayCommand, context: &mut Context) -> Result<()> {
     streams::check_output()?;
     let branch = context.globals.branch()?;
     let (keep, branch, json) = (context.globals.repo(), branch.as_deref(), context.out.json());
+    if keep.is_none() && branch.is_some() {
+        return Err(Failure::usage(
+            "-b names a branch of a store that stays: name that with --repo DIR, or leave -b out",
+        ));
+    }
     match command.what {
         What::Tezos(args) => Ok(replay::run(&args, keep, branch, json)?),
         What::Cardano(args) => Ok(cardano::run(&args, keep, branch, json)?),
