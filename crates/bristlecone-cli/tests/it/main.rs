@@ -18,6 +18,7 @@ mod branches;
 mod cardano;
 mod copy;
 mod damage;
+mod failed;
 mod folders;
 mod formats;
 #[cfg(feature = "lab")]
