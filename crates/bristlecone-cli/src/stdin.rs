@@ -1,6 +1,6 @@
 //! Values from standard input.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, StdinLock};
 
 use bristlecone::{Error, StoredValue, VALUE_BYTES_MAX};
 
@@ -11,13 +11,19 @@ use crate::{
 };
 use bristlecone_any::Repo;
 
-/// Reads a value, up to the end, and writes it as it comes. A file that is too large is refused before.
-pub(crate) fn value(repo: &Repo) -> Result<StoredValue> {
+/// Opens standard input for a value, and says so where somebody has to type it.
+pub(crate) fn open() -> Result<StdinLock<'static>> {
     streams::check_input()?;
-    let mut input = io::stdin().lock();
+    let input = io::stdin().lock();
     if input.is_terminal() {
         say!("reading the value from the terminal; end it with Ctrl-D");
     }
+    Ok(input)
+}
+
+/// Reads a value, up to the end, and writes it as it comes. A file that is too large is refused before.
+pub(crate) fn value(repo: &Repo) -> Result<StoredValue> {
+    let mut input = open()?;
     let size = rustix::fs::fstat(&input).map_or(0, |found| found.st_size.max(0) as u64);
     if size > VALUE_BYTES_MAX {
         return Err(Failure::too_large("standard input", Some(size)));

@@ -29,6 +29,18 @@ pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// Returns the bytes that hexadecimal digits stand for, two for each.
+pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| hex_byte(*high, *low)).collect()
+}
+
+/// Returns the byte that two hexadecimal digits stand for.
+pub(crate) fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    Some((digit(high)? << 4 | digit(low)?) as u8)
+}
+
 /// Returns a number of seconds as people say it, rounded down.
 pub(crate) fn span(seconds: u64) -> String {
     match seconds {

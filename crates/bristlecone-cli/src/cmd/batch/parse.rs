@@ -9,6 +9,7 @@ use crate::{
     argument,
     failure::{Failure, Result},
     repeated::repeated,
+    text::from_hex,
 };
 
 /// What one line asks for.
@@ -203,13 +204,8 @@ fn value_field(fields: &mut Map<String, Value>) -> Result<Option<Option<Vec<u8>>
 }
 
 fn bytes(hex: &str) -> Result<Vec<u8>> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    let pairs = hex.as_bytes().chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    });
     let wrong = || Failure::usage("\"value_hex\" is two hexadecimal digits for each byte");
-    pairs.collect::<Option<Vec<u8>>>().ok_or_else(wrong)
+    from_hex(hex.as_bytes()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
 //! `cone map set` and `cone map del`: single entries.
 
-use std::{
-    collections::HashSet,
-    ffi::OsString,
-    io::{self, IsTerminal, Read},
-    os::unix::ffi::OsStrExt,
-};
+use std::{collections::HashSet, ffi::OsString, io::Read, os::unix::ffi::OsStrExt};
 
 use bristlecone::VALUE_BYTES_MAX;
 use clap::Args;
@@ -17,8 +12,8 @@ use super::{
 use crate::{
     cmd::Context,
     failure::{Failure, Result},
-    output::{Fields, fields, say},
-    streams,
+    output::{Fields, fields},
+    stdin,
     text::count,
 };
 
@@ -158,11 +153,7 @@ fn described(forms: Forms, keys: &[Vec<u8>]) -> serde_json::Value {
 
 /// Reads a value from standard input, up to its end.
 fn standard_input() -> Result<Vec<u8>> {
-    streams::check_input()?;
-    let mut input = io::stdin().lock();
-    if input.is_terminal() {
-        say!("reading the value from the terminal; end it with Ctrl-D");
-    }
+    let mut input = stdin::open()?;
     let mut value = Vec::new();
     let read = (&mut input).take(VALUE_BYTES_MAX + 1).read_to_end(&mut value);
     read.map_err(|error| Failure::file("read", "standard input", &error))?;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     failure::{Failure, Result},
     output::{Fields, Output},
-    text,
+    text::{self, from_hex, hex_byte},
 };
 
 /// How bytes are written.
@@ -129,18 +129,6 @@ fn not_hex(what: &str, word: &OsStr) -> Failure {
     Failure::usage(format!(
         "the {what} \"{shown}\" is not in hexadecimal; give two digits for each byte, or another form"
     ))
-}
-
-/// Returns the bytes that hexadecimal digits stand for, two for each.
-pub(super) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, []) = digits.as_chunks::<2>() else { return None };
-    pairs.iter().map(|[high, low]| hex_byte(*high, *low)).collect()
-}
-
-/// Returns the byte that two hexadecimal digits stand for.
-pub(super) fn hex_byte(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    Some((digit(high)? << 4 | digit(low)?) as u8)
 }
 
 /// Returns bytes with each `%XX` as the byte that it stands for.

@@ -1,7 +1,7 @@
 //! What LMDB's program `mdb_dump` writes, in both of its formats.
 
 use super::rows::{Fault, Lines, Row};
-use crate::cmd::map::form::{from_hex, hex_byte};
+use crate::text::{from_hex, hex_byte};
 
 /// Reads the rows of one database.
 #[derive(Default)]

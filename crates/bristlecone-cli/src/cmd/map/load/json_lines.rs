@@ -3,11 +3,7 @@
 use serde_json::Value;
 
 use super::rows::{Fault, Lines, Row};
-use crate::{
-    cmd::map::form::{Forms, from_hex},
-    output::Fields,
-    repeated::repeated,
-};
+use crate::{cmd::map::form::Forms, output::Fields, repeated::repeated, text::from_hex};
 
 /// Returns the next row; lines without anything are passed over.
 pub(super) fn next(lines: &mut Lines<'_>, forms: Forms) -> Result<Option<Row>, Fault> {

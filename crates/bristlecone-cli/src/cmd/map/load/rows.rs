@@ -12,13 +12,13 @@ use clap::ValueEnum;
 use super::{csv::CsvReader, dump::DumpReader, json_lines};
 use crate::{
     cmd::map::{
-        form::{Form, Forms, from_hex},
+        form::{Form, Forms},
         place::AnyMap,
     },
     failure::{Failure, Result},
     progress::{Done, Progress},
     streams,
-    text::show,
+    text::{from_hex, show},
 };
 
 /// A row has at most this many bytes: no file makes the command take more memory than a part of the load.
