@@ -326,6 +326,22 @@ fn a_value_that_is_stopped_on_its_way_into_a_file_leaves_nothing() {
     assert_eq!(fs::read_dir(place.path("to")).unwrap().count(), 1);
 }
 
+#[cfg(feature = "lab")]
+#[test]
+fn a_trace_that_is_stopped_takes_away_what_it_began() {
+    let place = Place::empty();
+    let mut maker = Working::begin(&place, ["trace", "generate", "--commits", "1000", "--out", "made.repr"]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while fs::read_dir(place.path("")).unwrap().count() == 0 {
+        assert!(Instant::now() < until && maker.0.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_micros(200));
+    }
+    maker.signal(Signal::TERM);
+    let (_, run) = maker.end();
+    run.failed(143, &["asked to end", "nothing was written"]);
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
+}
+
 #[needs(git)]
 #[test]
 fn an_import_of_a_history_into_a_git_repository_that_is_stopped_says_so_and_goes_on() {

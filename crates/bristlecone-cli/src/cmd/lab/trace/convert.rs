@@ -8,6 +8,7 @@ use clap::Args;
 use super::note;
 use crate::{
     cmd::Context,
+    ending,
     failure::{Failure, Result},
     newfile::NewFile,
     output::{fields, put_text},
@@ -51,6 +52,8 @@ pub(super) struct ConvertArgs {
 
 pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
     let mut reader = Reader::open(&args.file)?;
+    // A signal is heard between two rows, and takes away what was begun. A pipe may leave one waiting for its rows.
+    let _held = args.file.is_file().then(ending::hold);
     let (new, file) = NewFile::create(&args.out, args.force)?;
     let mut writer = Writer::named(file, show(&args.out))?;
     let mut done = Converted::default();
@@ -60,6 +63,9 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
         Err(error @ TraceError::Cut { .. }) => Some(error),
         Err(error) => return Err(error.into()),
     };
+    if let Some(signal) = ending::asked() {
+        return Err(Failure::stopped_by(signal, "nothing was written"));
+    }
     let bytes = writer.offset();
     new.finish(&writer.finish()?)?;
     context.out.made(format!(
@@ -107,7 +113,7 @@ fn convert(
     let (done, mut progress) = (Done::default(), Progress::new("commits", None));
     let (mut key_buf, mut source_buf) = (KeyBuf::new(), KeyBuf::new());
     let mut counted = reader.offset();
-    while args.commits.is_none_or(|commits| converted.commits < commits) {
+    while args.commits.is_none_or(|commits| converted.commits < commits) && ending::asked().is_none() {
         let Some(mut row) = reader.next()? else { break };
         if args.path_conversion != PathConversion::None {
             let keys = &mut converted.keys;

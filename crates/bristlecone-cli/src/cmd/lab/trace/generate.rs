@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     cmd::Context,
+    ending,
     failure::{Failure, Result},
     newfile::NewFile,
     output::{fields, put_text, say},
@@ -48,6 +49,8 @@ pub(super) struct GenerateArgs {
 
 pub(super) fn run(args: GenerateArgs, context: &mut Context) -> Result<()> {
     let began = Instant::now();
+    // A signal is heard between two commits, and takes away the file and the store that were begun.
+    let _held = ending::hold();
     let (new, file) = NewFile::create(&args.out, args.force)?;
     let beside = args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = args.dir.clone().unwrap_or_else(|| beside.to_owned());
@@ -57,6 +60,9 @@ pub(super) fn run(args: GenerateArgs, context: &mut Context) -> Result<()> {
     for commit in 0..args.commits {
         generator.commit().map_err(failure)?;
         progress.tick_with(|seconds| line(commit + 1, args.commits, generator.counts().total(), seconds));
+        if let Some(signal) = ending::asked() {
+            return Err(Failure::stopped_by(signal, "nothing was written"));
+        }
     }
     drop(progress);
     let (counts, bytes) = (*generator.counts(), generator.bytes());
