@@ -63,14 +63,16 @@ impl Job {
         }
     }
 
-    /// Returns the row's name: the prefix, the backend, and the switches that are not as usual. Others have their own
-    /// name alone.
+    /// Returns the row's name: the prefix, the backend, the switches and the sizes that are not as usual. Others have their
+    /// own name in place of the first three.
     #[must_use]
     pub fn row_name(&self) -> String {
+        let (target, sizes) = (self.target.name(), self.unusual_sizes());
         if self.target.is_peer() {
-            return self.target.name().to_owned();
+            return format!("{target} {sizes}").trim_end().to_owned();
         }
-        format!("{} {} {}", self.name, self.target.name(), self.variant()).trim_end().to_owned()
+        let as_usual = format!("{} {target} {}", self.name, self.variant());
+        format!("{} {sizes}", as_usual.trim_end()).trim_end().to_owned()
     }
 
     /// Returns what the row's name says of the switches; empty if they are as usual.
@@ -78,7 +80,27 @@ impl Job {
     pub fn variant(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.switches.words().join(" "))
     }
+
+    /// Returns a word for each size that is not as usual, separated by spaces. The sweep and the long forms have sizes of
+    /// their own, and no word.
+    #[must_use]
+    pub fn unusual_sizes(&self) -> String {
+        match self.work {
+            Work::Sweep(_) | Work::Big(_) => String::new(),
+            _ => self.sizes.words().join(" "),
+        }
+    }
+
+    /// Returns how many entries the wide directory has.
+    #[must_use]
+    pub(crate) fn entries(&self) -> usize {
+        let most = if self.work == Work::LargeValues { LARGE_ENTRIES_MAX } else { usize::MAX };
+        self.sizes.tree_add.min(most)
+    }
 }
+
+/// `large-values` has at most so many entries.
+const LARGE_ENTRIES_MAX: usize = 200;
 
 /// What is done. `docs/bench.md` describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -428,6 +450,22 @@ pub struct Sizes {
 impl Default for Sizes {
     fn default() -> Self {
         Self { ncommits: 100, tree_add: 1000, depth: 10, nreads: 10_000, tasks: 100, domains: 2, fibers: 1 }
+    }
+}
+
+impl Sizes {
+    /// Returns a word for each size that is not as usual. How many tasks, threads and branches there are stands in the
+    /// names of scenarios.
+    fn words(&self) -> Vec<String> {
+        let usual = Self::default();
+        let sizes = [
+            ("ncommits", self.ncommits, usual.ncommits),
+            ("tree-add", self.tree_add, usual.tree_add),
+            ("depth", self.depth, usual.depth),
+            ("nreads", self.nreads, usual.nreads),
+        ];
+        let unusual = sizes.into_iter().filter(|(_, size, usual)| size != usual);
+        unusual.map(|(name, size, _)| format!("{name}={size}")).collect()
     }
 }
 

@@ -59,7 +59,7 @@ fn measure_bare(job: &Job, run: &mut Run) -> Result<()> {
         return Ok(());
     }
     // The value or values, the chain of directories with the wide one below, and the commit.
-    let values = if job.work == Work::CommitsDistinct { job.sizes.tree_add } else { 1 };
+    let values = if job.work == Work::CommitsDistinct { job.entries() } else { 1 };
     let objects = values + job.sizes.depth + 2;
     let bytes = (run.bytes_written / run.commits) as usize;
     let files = if job.target.is_loose() {

@@ -38,8 +38,6 @@ pub(crate) const SCENARIOS: [&str; 9] = [
 
 /// The value size of `large-values` and `commits-10K-distinct`.
 const LARGE_BYTES: usize = 10_000;
-/// `large-values` has at most so many entries.
-const LARGE_ENTRIES_MAX: usize = 200;
 /// The value size of the rows that exist at one size only.
 const SMALL_BYTES: usize = 20;
 
@@ -65,9 +63,6 @@ impl Plan {
 
     fn job(&self, work: Work, value_bytes: usize, target: Target) -> Job {
         let mut sizes = self.like.sizes;
-        if work == Work::LargeValues {
-            sizes.tree_add = sizes.tree_add.min(LARGE_ENTRIES_MAX);
-        }
         if matches!(work, Work::CommitsParallel | Work::IncrementalParallel | Work::ReadsParallel) && !self.parallel {
             (sizes.domains, sizes.fibers) = (Sizes::default().domains, Sizes::default().fibers);
         }
@@ -283,6 +278,19 @@ mod tests {
         for name in SCENARIOS {
             assert!(jobs.iter().any(|job| job.work.name() == name), "{name}");
         }
+    }
+
+    #[test]
+    fn rows_of_other_sizes_have_other_names() {
+        let mut other = plan();
+        other.like.sizes = Sizes { ncommits: 5, tree_add: 200, depth: 3, nreads: 10, ..Sizes::default() };
+        for (usual, sized) in plan().jobs().iter().zip(other.jobs()) {
+            assert_eq!(usual.scenario(), sized.scenario());
+            assert_eq!(usual.unusual_sizes(), "");
+            assert_eq!(sized.row_name(), format!("{} ncommits=5 tree-add=200 depth=3 nreads=10", usual.row_name()));
+        }
+        let wide = |work: Work| Job { work, ..plan().like }.entries();
+        assert_eq!((wide(Work::Commits), wide(Work::LargeValues)), (1000, 200));
     }
 
     #[test]

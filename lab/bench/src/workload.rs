@@ -22,7 +22,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn new(job: &Job) -> Self {
-        Self::sized(job.sizes.depth, job.sizes.tree_add, job.value_bytes)
+        Self::sized(job.sizes.depth, job.entries(), job.value_bytes)
     }
 
     pub(crate) fn sized(depth: usize, entries: usize, value_bytes: usize) -> Self {

@@ -26,10 +26,16 @@ pub(super) fn suite(session: &mut Session, irmin: &Irmin, like: &Job, runs: usiz
         let stores = stores(job.target, quick);
         let done = in_turns(runs, &stores, |store| match store {
             None => session.once(&job),
-            Some(store) => beside_probes(session, job.target, || irmin.run(store, &job)),
+            Some(store) => beside_probes(session, job.target, || Ok(sized(irmin.run(store, &job)?, &job))),
         });
         keep(session, done);
     }
+}
+
+/// Returns a row of Irmin with the sizes of a job that are not as usual, which its name says then.
+fn sized(row: Row, job: &Job) -> Row {
+    let sizes = job.unusual_sizes();
+    Row { name: format!("{} {sizes}", row.name).trim_end().to_owned(), sizes, ..row }
 }
 
 /// Replays a trace on each of Irmin's stores.

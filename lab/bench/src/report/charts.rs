@@ -4,7 +4,10 @@ use self::legend::{GIT, SPREAD_SAID, colour, legend, mark, stroke, strokes};
 use super::{
     beside,
     row::Row,
-    select::{COLUMNS, Kinds, OTHERS, all_columns, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
+    select::{
+        COLUMNS, Kinds, OTHERS, all_columns, column_name, is_tasks, keep_one_size, operation, scenarios, suite_of,
+        sweep_stem,
+    },
     svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
 };
@@ -21,16 +24,21 @@ pub(crate) struct Chart {
 pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     let kinds = Kinds::of(rows);
     let mut suite = kinds.suite;
-    // A chart compares backends: one suite, as it is usually run.
+    // A chart compares backends: one suite, as it is usually run, of one size.
     suite.retain(|row| row.variant.is_empty());
+    keep_one_size(&mut suite);
     let first = suite.first().map(|row| suite_of(row));
     suite.retain(|row| Some(suite_of(row)) == first);
     let (memory, disk): (Vec<&Row>, Vec<&Row>) = suite.into_iter().partition(|row| row.backend == "memory");
     let mut others = kinds.others;
     others.retain(|row| row.variant.is_empty());
+    keep_one_size(&mut others);
     let mut git = kinds.git;
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
+    keep_one_size(&mut git);
+    let mut steps = kinds.steps;
+    keep_one_size(&mut steps);
     let charts = [
         (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
@@ -38,7 +46,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("backends.svg", OTHER_BACKENDS, rates(&others, OTHER_BACKENDS, &OTHERS)),
         ("maps.svg", maps::TITLE, maps::chart(&kinds.maps)),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
-        ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
+        ("optimisations.svg", "Each optimisation by itself", optimisations(&steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
         ("utxo.svg", utxo::TITLE, utxo::chart(&kinds.utxo)),

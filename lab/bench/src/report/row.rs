@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
-    /// Whose figure it is: suite, backend, durability, switches. Unique in a file together with `scenario`.
+    /// Whose figure it is: suite, backend, durability, switches, sizes. Unique in a file together with `scenario`.
     pub name: String,
     /// What was done, with the value size.
     pub scenario: String,
@@ -38,6 +38,9 @@ pub struct Row {
     pub durability: String,
     /// The switches that were not as usual, or the step of the table of optimisations.
     pub variant: String,
+    /// How much was done where that was not as usual, a word for each size: `tree-add=200`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sizes: String,
     /// The size of the values in bytes.
     pub value_bytes: u64,
     /// How many threads worked; 0 where that is not known.
@@ -145,7 +148,7 @@ impl Row {
         row.scenario = if part.is_empty() { job.scenario() } else { format!("{}-{part}", job.scenario()) };
         row.backend = job.target.backend().into();
         row.durability = if job.work.writes() { job.target.durability().name().into() } else { String::new() };
-        row.variant = job.variant();
+        (row.variant, row.sizes) = (job.variant(), job.unusual_sizes());
         row.value_bytes = job.value_bytes as u64;
         row.checked = row.wrong.is_none();
         if matches!(job.work, Work::Sweep(_)) {

@@ -42,10 +42,10 @@ pub(super) struct Kinds<'r> {
 }
 
 impl<'r> Kinds<'r> {
-    pub(super) fn of(rows: &'r [Row]) -> Self {
+    pub(super) fn of(rows: impl IntoIterator<Item = &'r Row>) -> Self {
         let mut kinds = Self::default();
         // Rows of other suites have no backend.
-        for row in rows.iter().filter(|row| !row.backend.is_empty()) {
+        for row in rows.into_iter().filter(|row| !row.backend.is_empty()) {
             let kind = if row.variant == BESIDE_IRMIN || is_irmin(row) {
                 &mut kinds.irmin
             } else if is_utxo(row) {
@@ -105,6 +105,17 @@ pub(super) fn suites(rows: &[&Row]) -> Vec<(String, String)> {
         }
     }
     suites
+}
+
+/// Returns the sizes that rows have, each once, the usual ones first.
+pub(super) fn sizes_of<'r>(rows: impl IntoIterator<Item = &'r Row>) -> BTreeSet<&'r str> {
+    rows.into_iter().map(|row| &row.sizes[..]).collect()
+}
+
+/// Keeps rows of one size, which can be compared: of the usual one where there are any.
+pub(super) fn keep_one_size(rows: &mut Vec<&Row>) {
+    let one = sizes_of(rows.iter().copied()).first().map(|sizes| (*sizes).to_owned());
+    rows.retain(|row| one.as_ref() == Some(&row.sizes));
 }
 
 /// Scenarios in the order of the tables; longer names come before those that they start with.
@@ -181,7 +192,11 @@ pub(super) fn column_name(row: &Row) -> &'static str {
     // The name says more of a Git repository than its backend and durability: loose or packs, and that of rows that
     // write nothing.
     let named = |target: &Target| {
-        if target.is_peer() { row.name == target.name() } else { row.name.contains(target.name()) }
+        if target.is_peer() {
+            row.name.strip_suffix(row.sizes.as_str()).is_some_and(|name| name.trim_end() == target.name())
+        } else {
+            row.name.contains(target.name())
+        }
     };
     if let Some(target) = Target::all().filter(|target| target.has_git_ids() || target.is_other()).find(named) {
         return target.name();

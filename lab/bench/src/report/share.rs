@@ -40,11 +40,11 @@ fn bare(run: &Run) -> Option<(&'static str, f64)> {
 fn hash_git(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
     let blobs = match job.work {
         Work::Commits | Work::LargeValues | Work::Incremental { .. } => 1,
-        Work::CommitsDistinct => job.sizes.tree_add,
+        Work::CommitsDistinct => job.entries(),
         _ => return None,
     };
     let entry = |n: usize| GIT_ENTRY_BYTES + n.to_string().len();
-    let wide: usize = (1..=job.sizes.tree_add).map(entry).sum();
+    let wide: usize = (1..=job.entries()).map(entry).sum();
     let hashed = |bytes: usize| bytes as f64 * limits.sha1_per_byte(bytes);
     let chain = job.sizes.depth as f64 * hashed(GIT_ENTRY_BYTES + 1);
     let commit = hashed(wide) + chain + blobs as f64 * hashed(job.value_bytes);

@@ -11,46 +11,61 @@ use super::{
     json,
     places::Places,
     row::Row,
-    select::{COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, suite_of, suites, sweep_stem},
+    select::{
+        COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, sizes_of, suite_of, suites, sweep_stem,
+    },
     table::{Table, bytes, mebibytes, rate, time},
 };
 use crate::{BenchError, error::Result};
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks,
-/// Git, optimisations, task counts, replays, the chain, Irmin, parts of the bench that stand by themselves, long forms. A table without lines is left out. The same rows give the same tables.
+/// Git, optimisations, task counts, replays, the chain, Irmin, parts of the bench that stand by themselves, long forms. Rows of
+/// other sizes than usual follow, in tables of their own. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
-    let kinds = Kinds::of(rows);
     let mut tables = vec![places.table(), limits(rows, &places)];
+    for sizes in sizes_of(rows) {
+        let mut of_size = of_kinds(&Kinds::of(rows.iter().filter(|row| row.sizes == sizes)), &places);
+        if !sizes.is_empty() {
+            of_size.iter_mut().for_each(|table| table.title = format!("{}, {sizes}", table.title));
+        }
+        tables.extend(of_size);
+    }
+    tables.retain(|table| !table.lines.is_empty());
+    tables
+}
+
+/// Returns the tables of rows of one size, kind by kind; some may be without lines.
+fn of_kinds(kinds: &Kinds<'_>, places: &Places) -> Vec<Table> {
+    let mut tables = Vec::new();
     for variant in suites(&kinds.suite) {
         let rows: Vec<&Row> = kinds.suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
         tables.push(rates(&titled("Operations per second (medians)", &variant), &rows, &COLUMNS));
-        tables.push(details(&titled("Details", &variant), &rows, &COLUMNS, &places));
+        tables.push(details(&titled("Details", &variant), &rows, &COLUMNS, places));
         tables.push(scaling(&titled("From one thread to two", &variant), &rows, &COLUMNS));
     }
     tables.push(rates("Other backends: operations per second (medians)", &kinds.others, &OTHERS));
-    tables.push(details("Details: other backends", &kinds.others, &OTHERS, &places));
+    tables.push(details("Details: other backends", &kinds.others, &OTHERS, places));
     tables.push(scaling("Other backends: from one thread to two", &kinds.others, &OTHERS));
-    tables.extend(map::tables(&kinds.maps, &places));
-    tables.push(blocks::table(&kinds.blocks, &places));
-    tables.extend(git::tables(&kinds.git, &kinds.imports, &places));
+    tables.extend(map::tables(&kinds.maps, places));
+    tables.push(blocks::table(&kinds.blocks, places));
+    tables.extend(git::tables(&kinds.git, &kinds.imports, places));
     tables.push(optimisations(&kinds.steps));
-    tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, &places));
+    tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, places));
     tables.push(task_counts(&kinds.sweep));
     tables.push(details(
         "Details: one amount of work, cut into more and more tasks",
         &kinds.sweep,
         &all_columns().collect::<Vec<_>>(),
-        &places,
+        places,
     ));
-    tables.extend(replays::tables(&kinds.replays, &places));
-    tables.push(utxo::table(&kinds.utxo, &places));
-    tables.push(chain::table(&kinds.chains, &places));
-    tables.push(irmin::table(&kinds.irmin, &places));
-    tables.extend(apart(&kinds.apart, &places));
-    tables.push(long_forms(&kinds.long, &places));
-    tables.retain(|table| !table.lines.is_empty());
+    tables.extend(replays::tables(&kinds.replays, places));
+    tables.push(utxo::table(&kinds.utxo, places));
+    tables.push(chain::table(&kinds.chains, places));
+    tables.push(irmin::table(&kinds.irmin, places));
+    tables.extend(apart(&kinds.apart, places));
+    tables.push(long_forms(&kinds.long, places));
     tables
 }
 

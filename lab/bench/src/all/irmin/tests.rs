@@ -85,14 +85,17 @@ fn the_step_leaves_rows_of_both_sides_and_a_table() {
     let session = step(&stand_in("right"), dir.path(), None, false);
     let rows: Vec<&Row> = session.rows.iter().filter(|row| !row.is_limit()).collect();
     let (irmin, ours): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.version.is_some());
-    assert!(ours.iter().all(|row| row.checked && row.variant == BESIDE_IRMIN && row.name.ends_with(BESIDE_IRMIN)));
+    let sizes = "ncommits=3 tree-add=40 depth=2 nreads=100";
+    let named = format!("{BESIDE_IRMIN} {sizes}");
+    assert!(ours.iter().all(|row| row.checked && row.variant == BESIDE_IRMIN && row.name.ends_with(&named)));
+    assert!(rows.iter().all(|row| row.sizes == sizes && row.name.ends_with(sizes)), "{rows:?}");
     assert!(irmin.iter().all(|row| row.checked && row.runs == 2 && row.cpu == session.machine.cpu), "{irmin:?}");
     // At 20 B five scenarios in memory and on disk, two synced; at 10,000 B none synced.
     assert_eq!((ours.len(), irmin.len()), (12 + 10, 5 * 3 + 2 * 2 + 5 * 3));
     let tables = sections(&session.rows);
     let table = tables.iter().find(|table| table.title.starts_with("Irmin, measured in turns")).unwrap();
     assert_eq!(table.lines.len(), irmin.len());
-    let line = table.lines.iter().find(|line| line[2] == "irmin pack synced minimal-index").unwrap();
+    let line = table.lines.iter().find(|line| line[2] == format!("irmin pack synced minimal-index {sizes}")).unwrap();
     assert_eq!((&line[0][..], &line[3][..], &line[4][..]), ("commits-20B", "240", "disk synced"));
     assert!(line[6].parse::<f64>().unwrap() > 0.0, "{line:?}");
     let suites = tables.iter().filter(|table| table.title.contains("Operations per second"));

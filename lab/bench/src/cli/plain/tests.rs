@@ -85,7 +85,10 @@ fn switches_change_roots_and_names_but_not_answers() {
         "--quick --only-backend disk --only-scenario incremental-20B --no-inode --no-inline --no-maps --cache 65536 --no-direct",
     );
     let (usual, other) = (usual.last().unwrap(), other.last().unwrap());
-    assert_eq!(other.name, "bristlecone disk synced no-inline no-inode no-maps no-direct cache=65536");
+    let sizes = "ncommits=3 tree-add=70 depth=2 nreads=200";
+    assert_eq!(usual.name, format!("bristlecone disk synced {sizes}"));
+    assert_eq!(other.name, format!("bristlecone disk synced no-inline no-inode no-maps no-direct cache=65536 {sizes}"));
+    assert_eq!((&usual.sizes[..], &usual.variant[..]), (sizes, ""));
     assert!(usual.checked && other.checked);
     assert_ne!(usual.root, other.root);
 }

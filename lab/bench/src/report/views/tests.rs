@@ -90,6 +90,24 @@ fn parts_that_stand_by_themselves_have_tables_of_their_own_and_their_operations(
 }
 
 #[test]
+fn rows_of_other_sizes_have_tables_of_their_own() {
+    let sized = |row: Row| {
+        let sizes = "tree-add=200";
+        Row { name: format!("{} {sizes}", row.name), sizes: sizes.into(), ..row }
+    };
+    let mut rows = rows();
+    rows.insert(0, sized(row("disk", "none", "commits-20B", 9_000_000.0)));
+    rows.push(sized(Row { name: "libgit2".into(), ..row("libgit2", "none", "commits-20B", 7.0) }));
+    let tables = sections(&rows);
+    let lines = |title: &str| &tables.iter().find(|table| table.title == title).unwrap().lines;
+    let title = "Operations per second (medians): bristlecone";
+    assert_eq!(lines(title)[0], ["commits-20B", "entry", "3.00 M", "2.50 M", "1.50 M"]);
+    assert_eq!(lines(&format!("{title}, tree-add=200")), &[["commits-20B", "entry", "–", "9.00 M", "–"]]);
+    let git = "Git repositories: operations per second (medians), tree-add=200";
+    assert_eq!(lines(git), &[["commits-20B", "entry", "7"]]);
+}
+
+#[test]
 fn what_was_wrong_is_shown_in_place_of_yes() {
     let mut rows = rows();
     (rows[3].checked, rows[3].wrong) = (false, Some("the root is another".into()));
