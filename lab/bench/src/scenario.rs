@@ -40,6 +40,25 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if job.target.is_git() { measured(job, Git::sha1()) } else { measured(job, native(&job.switches)) }
 }
 
+/// Returns the number of the last value that a job sets. Long forms have values of their own.
+pub(crate) fn last_value(job: &Job) -> usize {
+    let (commits, entries) = (job.sizes.ncommits, job.entries());
+    let times = |count: usize, long: bool, times: usize| if long { count.saturating_mul(times) } else { count };
+    match job.work {
+        Work::Commits | Work::CommitsParallel | Work::LargeValues => commits.saturating_sub(1),
+        Work::CommitsDistinct => commits.saturating_mul(entries).saturating_sub(1),
+        Work::Reads { .. } | Work::ReadsParallel => entries,
+        Work::Concurrent { long, .. } => {
+            times(job.sizes.nreads, long, concurrent::LONG).saturating_add(concurrent::STORED).saturating_sub(1)
+        }
+        Work::Incremental { long, .. } => times(commits, long, incremental::LONG).saturating_add(entries),
+        Work::IncrementalParallel | Work::Prepare { .. } | Work::GroupCommit { .. } | Work::Sweep(_) => {
+            commits.saturating_add(entries)
+        }
+        Work::Big(_) => 0,
+    }
+}
+
 fn measured<F: Format + Into<AnyFormat>>(job: &Job, format: F) -> Result<Vec<Run>> {
     let sampler = Sampler::start();
     let workload = Workload::new(job);

@@ -49,6 +49,11 @@ pub(crate) fn value(i: usize, bytes: usize) -> Vec<u8> {
     value
 }
 
+/// Returns how many bytes values need so that none up to `last` is equal to another.
+pub(crate) fn value_bytes_min(last: usize) -> usize {
+    format!("value-{last}").len()
+}
+
 /// Writes values of rising numbers into one buffer, without allocating.
 pub(crate) struct RisingValues {
     buffer: Vec<u8>,
@@ -166,6 +171,10 @@ mod tests {
     fn values_are_cut_or_padded() {
         assert_eq!(value(7, 20), b"value-7-xxxxxxxxxxxx");
         assert_eq!(value(123, 6), b"value-");
+        let bytes = value_bytes_min(123);
+        let all: std::collections::BTreeSet<Vec<u8>> = (0..=123).map(|i| value(i, bytes)).collect();
+        assert_eq!((bytes, all.len()), (9, 124));
+        assert_eq!(value(12, bytes - 1), value(123, bytes - 1));
         let mut rising = RisingValues::new(12);
         for i in [0, 9, 10, 99, 100, 123_456_789] {
             assert_eq!(rising.get(i), value(i, 12), "{i}");

@@ -13,8 +13,10 @@ use crate::{
     peers,
     report::{self, Row, json, readme},
     runner::run_child,
+    scenario::last_value,
     session::Session,
     suite::{Plan, SCENARIOS},
+    workload::value_bytes_min,
 };
 
 /// Runs the tree suite on the embedded backends and prints tables.
@@ -200,11 +202,24 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     if jobs.iter().all(|job| job.target.is_peer()) {
         return Err(BenchError::usage(format!("nothing is left to measure; scenarios are {}", SCENARIOS.join(", "))));
     }
+    if let Some((job, least)) = jobs.iter().find_map(|job| Some((job, too_short(job)?))) {
+        return Err(BenchError::usage(format!(
+            "--value-size {} is too small for {}, whose values would not all differ: it takes {least}; --only-scenario \
+             selects others",
+            job.value_bytes,
+            job.scenario(),
+        )));
+    }
     if args.optims {
         let wanted = |job: &Job| plan.targets.contains(&job.target);
         jobs.extend(optims::jobs(&plan.like).into_iter().filter(wanted));
     }
     Ok(jobs)
+}
+
+/// Returns how many bytes the values of a job need to differ from each other, where they have fewer.
+fn too_short(job: &Job) -> Option<usize> {
+    Some(value_bytes_min(last_value(job))).filter(|least| job.value_bytes < *least)
 }
 
 fn like(args: &BenchArgs, dir: &Path) -> Job {

@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// Objects that are stored beforehand, to be read.
-const STORED: usize = 1000;
+pub(super) const STORED: usize = 1000;
 /// The long form does so many times the rounds.
-const LONG: usize = 10;
+pub(super) const LONG: usize = 10;
 
 pub(super) fn run<F: Format>(
     engine: &mut Engine<F>,

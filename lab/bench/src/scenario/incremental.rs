@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The long form does so many times the commits.
-const LONG: usize = 20;
+pub(super) const LONG: usize = 20;
 
 pub(super) fn run<F: Format>(
     engine: &mut Engine<F>,

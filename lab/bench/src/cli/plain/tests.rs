@@ -152,6 +152,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(
         reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left")
     );
+    // The last of 1,000 entries and 100 commits is value 1,100.
+    assert!(reason("--value-size 9 --only-scenario incremental-9B").contains("it takes 10;"));
+    let fits = args("--value-size 10 --only-scenario incremental-10B --skip-peers");
+    assert!(jobs(&fits, Path::new("")).is_ok());
     assert!(Command::try_parse_from(["bench", "--runs", "0"]).is_err());
     // A path has at most 1,024 steps, of which one is the entry.
     assert!(Command::try_parse_from(["bench", "--depth", "1024"]).is_err());
