@@ -78,10 +78,10 @@ pub struct ReplayArgs {
     /// Wide directories stay one object
     #[arg(long)]
     no_inode: bool,
-    /// Read files without memory maps
+    /// Read files without memory maps; needs --backend disk
     #[arg(long)]
     no_maps: bool,
-    /// The budget of the object cache, used where there are no maps; 0: none
+    /// The budget of the object cache, used where there are no maps; 0: none; needs --backend disk
     #[arg(long, value_name = "BYTES")]
     cache: Option<u64>,
     /// Record places and sizes of the store's reads in this file, which `cone bench io --job` has fio do again; needs
@@ -188,6 +188,11 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     }
     if backend == BackendName::Memory && args.durability != DurabilityName::None {
         return Err(BenchError::usage("nothing in memory is durable: add --backend disk, or leave out --durability"));
+    }
+    if backend != BackendName::Disk && (args.no_maps || args.cache.is_some()) {
+        return Err(BenchError::usage(
+            "maps and the budget without them are the disk engine's: add --backend disk, or leave out --no-maps and --cache",
+        ));
     }
     if keep.is_some() && args.chunked.is_some() {
         return Err(BenchError::usage(

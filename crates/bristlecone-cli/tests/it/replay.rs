@@ -256,6 +256,8 @@ fn options_that_make_no_sense_are_refused() {
     for (says, options) in [
         ("nothing in memory is durable", &["--durability", "synced"][..]),
         ("cannot be kept", &["--backend", "memory", "-r", "x"]),
+        ("are the disk engine's", &["--no-maps"]),
+        ("are the disk engine's", &["--backend", "lsm", "--cache", "0"]),
         ("several runs", &["--runs", "2", "-r", "x"]),
         ("in pieces", &["--chunked", "2x2", "-r", "x"]),
         ("v0+v1", &["--path-conversion", "v9"]),
