@@ -68,6 +68,13 @@ impl ChainJob {
         if self.commit_unchanged {
             words.push("commit-unchanged".to_owned());
         }
+        words.extend(self.from.map(|slot| format!("from={slot}")));
+        if self.tail != TailName::default() {
+            words.push(format!("tail={}", self.tail.name()));
+        }
+        if self.allow_missing {
+            words.push("allow-missing".to_owned());
+        }
         words.join(" ")
     }
 
@@ -153,6 +160,16 @@ pub(crate) enum TailName {
     Cut,
     /// Whatever is wrong is an error
     Refuse,
+}
+
+impl TailName {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Incomplete => "incomplete",
+            Self::Cut => "cut",
+            Self::Refuse => "refuse",
+        }
+    }
 }
 
 impl From<TailName> for TornTail {

@@ -128,6 +128,15 @@ fn devnet(dir: &Path) -> ChainJob {
 }
 
 #[test]
+fn rows_of_other_parts_of_a_chain_have_other_names() {
+    let usual = ChainJob { allow_missing: false, ..devnet(Path::new("")) };
+    assert_eq!(usual.row_name(), "test memory low-memory index=memory");
+    let job = ChainJob { from: Some(7), tail: TailName::Cut, allow_missing: true, ..usual };
+    assert_eq!(job.variant(), "index=memory from=7 tail=cut allow-missing");
+    assert_eq!(job.row_name(), "test memory low-memory index=memory from=7 tail=cut allow-missing");
+}
+
+#[test]
 fn a_replay_alone_is_not_checked_and_checkpoints_of_no_chunk_are_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let job = devnet(dir.path());
