@@ -20,7 +20,6 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const INTERVAL_OTHERS: Duration = Duration::from_millis(10);
 /// Processes are followed so far down.
 const FAMILY_DEPTH_MAX: usize = 8;
-const PAGE_KB: u64 = 4;
 
 /// The most memory that was resident at a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,7 +164,8 @@ fn read(statm: &File) -> Option<(u64, u64)> {
     // Pages: size, resident, shared (of files), and others.
     let mut pages = text.split_whitespace().skip(1).map(|word| word.parse::<u64>().unwrap_or(0));
     let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    Some((resident.saturating_sub(shared) * PAGE_KB, shared * PAGE_KB))
+    let kb = |pages: u64| pages * rustix::param::page_size() as u64 / 1024;
+    Some((kb(resident.saturating_sub(shared)), kb(shared)))
 }
 
 fn high_water_kb() -> Option<u64> {
