@@ -229,6 +229,11 @@ fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<Ch
             "a plain log-structured merge tree is its own store and has no branches: leave out --backend and -b, or --utxo lsm",
         ));
     }
+    if args.utxo == UtxoName::Lsm && args.durability == DurabilityName::Grouped {
+        return Err(BenchError::usage(
+            "a plain log-structured merge tree syncs each commit or none: name --durability none or synced, or leave out --utxo lsm",
+        ));
+    }
     let backend = args.backend.unwrap_or(BackendName::Disk);
     if backend == BackendName::Memory {
         if keep.is_some() {

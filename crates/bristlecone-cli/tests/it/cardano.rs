@@ -264,6 +264,8 @@ fn what_is_wrong_with_a_chain_is_named_and_is_3() {
         let all = ["-r", "kept", "replay", "cardano", &devnet, "--utxo", "lsm"];
         place.fails(2, &["leave out --backend and -b, or --utxo lsm"], all.iter().chain(&ignored));
     }
+    let grouped = ["replay", "cardano", &devnet, "--utxo", "lsm", "--durability", "grouped", "--dir", "."];
+    place.fails(2, &["syncs each commit or none"], grouped);
     place.fails(
         3,
         &["genesis"],
