@@ -14,7 +14,6 @@ use crate::{
     BenchError,
     error::Result,
     job::{Job, Target},
-    map::{self, MapPlan},
     measure::cores,
     optims,
     options::{Common, positive},
@@ -27,6 +26,7 @@ use crate::{
 
 mod chain;
 mod irmin;
+mod maps;
 mod trace;
 
 pub use chain::ChainSources;
@@ -202,12 +202,7 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         say!("step 6 is left out: engines of ordered maps are processes, so leave out --in-process");
     } else if !args.skip_maps {
         say!("step 6: ordered maps beside plain LMDB");
-        let (dir, machine) = (session.dir().to_owned(), session.machine.clone());
-        let measured = map::measure(&MapPlan::of_all(quick), &dir, &machine, &mut |rows| {
-            rows.iter().for_each(|row| session.replace(row));
-            Ok(())
-        });
-        if let Err(error) = measured {
+        if let Err(error) = maps::measure(&mut session, quick) {
             session.fail(error);
         }
     }

@@ -19,6 +19,7 @@ use crate::{
     options::positive,
     report::{self, Row, json},
     scratch::Scratch,
+    unrest::worse,
 };
 
 mod made_up;
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
     let machine = Machine::here(&scratch.dir);
     let mut rows = Vec::new();
     for &blocks in &args.blocks {
-        let new = measure(blocks, args.rounds, args.peers, &scratch.dir, &machine)?;
+        let new = measure(blocks, args.rounds, args.peers, &scratch.dir, &machine, &mut || Ok(None))?;
         if let Some(file) = &args.json {
             json::merge(file, &new)?;
         }
@@ -80,11 +81,19 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
     }
 }
 
-/// Measures both kinds of index with so many blocks, and the databases beside them.
+/// Measures both kinds of index with so many blocks, and the databases beside them. `probe` is asked before and after the rounds
+/// of each row how unusual the machine is.
 ///
 /// # Errors
-/// Those of the index and the system.
-pub(crate) fn measure(blocks: u64, rounds: usize, peers: bool, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
+/// Those of the index, of the system and of a probe.
+pub(crate) fn measure(
+    blocks: u64,
+    rounds: usize,
+    peers: bool,
+    dir: &Path,
+    machine: &Machine,
+    probe: &mut dyn FnMut() -> Result<Option<f64>>,
+) -> Result<Vec<Row>> {
     let chain = MadeUp::new(blocks);
     let mut all = Vec::new();
     say_part!("{blocks} blocks: ");
@@ -100,6 +109,7 @@ pub(crate) fn measure(blocks: u64, rounds: usize, peers: bool, dir: &Path, machi
     for index in &mut kept {
         index.fill(&chain)?;
     }
+    let mut before = probe()?;
     for operation in Operation::ALL {
         say_part!("{} ", operation.name());
         let mut runs = vec![Vec::new(); kept.len()];
@@ -115,7 +125,11 @@ pub(crate) fn measure(blocks: u64, rounds: usize, peers: bool, dir: &Path, machi
                 }
             }
         }
-        all.extend(kept.iter().zip(&runs).filter_map(|(kept, runs)| row(kept, operation, blocks, runs, machine)));
+        let after = probe()?;
+        let unrest = worse(before, after);
+        let rows = kept.iter().zip(&runs).filter_map(|(kept, runs)| row(kept, operation, blocks, runs, machine));
+        all.extend(rows.map(|row| Row { unrest, ..row }));
+        before = after;
     }
     say!("");
     Ok(all)
@@ -133,4 +147,26 @@ fn row(kept: &Kept, operation: Operation, blocks: u64, runs: &[Run], machine: &M
 /// Makes an error of one of an index.
 fn failed(error: IndexError) -> BenchError {
     BenchError::Wrong { scenario: "the index of blocks".to_owned(), reason: bristlecone::report(&error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_say_how_unusual_the_machine_was_around_their_rounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut probes = 0;
+        // Between the rounds of the first row and those of the second something else was at work.
+        let mut probe = || -> Result<Option<f64>> {
+            probes += 1;
+            Ok((probes == 2).then_some(3.0))
+        };
+        let rows = measure(1000, 1, false, dir.path(), &Machine::default(), &mut probe).unwrap();
+        assert_eq!(probes, 1 + Operation::ALL.len());
+        for row in rows {
+            let beside = ["blocks-hit-hot-1000", "blocks-miss-hot-1000"].contains(&row.scenario.as_str());
+            assert_eq!(row.unrest, beside.then_some(3.0), "{}", row.scenario);
+        }
+    }
 }

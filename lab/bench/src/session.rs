@@ -157,10 +157,18 @@ impl Session {
     /// # Errors
     /// Those of a probe.
     pub(crate) fn beside_probes<T>(&mut self, synced: bool, work: impl FnOnce() -> T) -> Result<(T, Option<f64>)> {
-        let dir = synced.then(|| self.dir().to_owned());
-        let before = self.unrest.probe(dir.as_deref())?;
+        let before = self.probe(synced)?;
         let done = work();
-        Ok((done, worse(before, self.unrest.probe(dir.as_deref())?)))
+        Ok((done, worse(before, self.probe(synced)?)))
+    }
+
+    /// Returns how unusual the machine is, if it is; syncs are probed where the work is `synced`.
+    ///
+    /// # Errors
+    /// Those of a probe.
+    pub(crate) fn probe(&mut self, synced: bool) -> Result<Option<f64>> {
+        let dir = synced.then(|| self.dir().to_owned());
+        self.unrest.probe(dir.as_deref())
     }
 
     /// Takes in a row that is measured: it is compared with the others, shown, and written to the file of results at once,

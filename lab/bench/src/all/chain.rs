@@ -72,7 +72,9 @@ pub(super) fn indexes(session: &mut Session, quick: bool) {
     let (dir, machine) = (session.dir().to_owned(), session.machine.clone());
     let (counts, rounds) = if quick { (&COUNTS[..1], 3) } else { (&COUNTS[..], 11) };
     for &blocks in counts {
-        match blocks::measure(blocks, rounds, cfg!(feature = "rust-peers"), &dir, &machine) {
+        let peers = cfg!(feature = "rust-peers");
+        let measured = blocks::measure(blocks, rounds, peers, &dir, &machine, &mut || session.probe(false));
+        match measured {
             Ok(rows) => rows.into_iter().for_each(|row| session.keep(row)),
             Err(error) => session.fail(error),
         }

@@ -3,8 +3,8 @@
 use crate::report::{
     places::Places,
     row::Row,
-    table::{Table, rate, time},
-    views::details::checked,
+    table::{Table, time},
+    views::details::{checked, rate_of},
 };
 
 /// Whether a row is one of an index of blocks.
@@ -25,7 +25,7 @@ pub(in crate::report) fn table(rows: &[&Row], places: &Places) -> Table {
             each(row.ops_per_sec),
             each(row.ops_per_sec_max),
             each(row.ops_per_sec_min),
-            rate(row.ops_per_sec),
+            rate_of(row),
             row.runs.to_string(),
             checked(row),
             places.number(row),

@@ -3,8 +3,8 @@
 use crate::report::{
     places::Places,
     row::Row,
-    table::{Table, rate},
-    views::details::checked,
+    table::Table,
+    views::details::{checked, rate_of},
 };
 
 /// Returns a table for each number of entries, in the order in which they were measured.
@@ -34,7 +34,7 @@ pub(in crate::report) fn tables(rows: &[&Row], places: &Places) -> Vec<Table> {
         table.lines.push(vec![
             format!("{}, {}", operation(row), row.backend),
             if row.durability.is_empty() { "–".to_owned() } else { row.durability.clone() },
-            rate(row.ops_per_sec),
+            rate_of(row),
             format!("{:.2}", map.ratio),
             format!("{:.2}–{:.2}", map.ratio_min, map.ratio_max),
             row.runs.to_string(),

@@ -128,10 +128,14 @@ fn rows_of_maps_and_indexes_say_where_they_were_measured() {
     let at = |date: &str, row: Row| Row { date: date.into(), ..row };
     let map = Row { map: Some(Box::default()), ..row("redb", "synced", "map-load-1000", 1.0) };
     let blocks = Row { name: "blocks redb".into(), ..row("redb", "", "blocks-slot-1000", 1.0) };
-    let tables = sections(&[at("2026-11-27", map), at("2026-11-28", blocks)]);
+    let tables = sections(&[at("2026-11-27", map.clone()), at("2026-11-28", blocks.clone())]);
     for (title, place) in [("Ordered maps", "[1]"), ("Indexes of blocks", "[2]")] {
         let table = tables.iter().find(|table| table.title.starts_with(title)).unwrap();
         assert_eq!((&table.heads.last().unwrap()[..], &table.lines[0].last().unwrap()[..]), ("measured in", place));
+    }
+    for row in [map, blocks] {
+        let text = sections(&[Row { unrest: Some(1.84), ..row }])[0].text();
+        assert!(text.contains("unrest ×1.8"), "{text}");
     }
 }
 
