@@ -30,6 +30,8 @@ mod plain;
 use made_up::Set;
 use native::NativeSet;
 
+/// Every entry is compared at the end, up to so many.
+const COMPARED_MAX: u64 = 2_000_000;
 /// Entries that a batch looks up, adds and removes: of each so many.
 const BATCH: u64 = 256;
 /// Lookups alone, after the batches.

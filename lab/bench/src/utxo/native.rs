@@ -11,7 +11,7 @@ use bristlecone::{
 use bristlecone_any::AnyFormat;
 
 use super::{
-    Retained, UtxoTable,
+    COMPARED_MAX, Retained, UtxoTable,
     made_up::{Batch, Key, Set, weight},
 };
 use crate::{BenchError, error::Result, measure::Run};
@@ -21,9 +21,6 @@ const FORMAT: Native = Native::new().inline(128);
 /// Pages of maps are let go beyond this. With the default of 192 MiB a store of gigabytes, every part of which is read all the
 /// time, spends half of a batch on letting pages go and taking them again.
 const MAP_BYTES: u64 = 4 << 30;
-/// The root is compared with that of a set loaded at once, up to so many entries.
-const COMPARED_MAX: u64 = 2_000_000;
-
 /// The size of the files is looked at after each so many batches.
 const WATCHED: u64 = 16;
 

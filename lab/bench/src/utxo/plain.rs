@@ -6,7 +6,7 @@ use bristlecone::Durability;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::{
-    UtxoTable,
+    COMPARED_MAX, UtxoTable,
     made_up::{Batch, Key, Set, weight},
 };
 use crate::{
@@ -79,11 +79,49 @@ impl UtxoTable for FjallSet {
     }
 
     fn check(&mut self, set: &Set) -> Result<Option<String>> {
+        let snapshot = self.database.snapshot();
         let mut count = 0;
-        for entry in self.database.snapshot().iter(&self.entries) {
+        for entry in snapshot.iter(&self.entries) {
             entry.key().map_err(failed)?;
             count += 1;
         }
-        Ok((count != set.len()).then(|| format!("{count} entries, and there should be {}", set.len())))
+        if count != set.len() {
+            return Ok(Some(format!("{count} entries, and there should be {}", set.len())));
+        }
+        if count > COMPARED_MAX {
+            return Ok(None);
+        }
+        let (mut entries, mut others) = (snapshot.iter(&self.entries), 0_u64);
+        set.in_order(|key, value| -> Result<()> {
+            let found = entries.next().map(fjall::Guard::into_inner).transpose().map_err(failed)?;
+            let is_same = found.is_some_and(|found| found.0[..] == key[..] && found.1[..] == value[..]);
+            others += u64::from(!is_same);
+            Ok(())
+        })?;
+        Ok((others > 0).then(|| format!("{others} entries are not those of the set")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::utxo::made_up::{VALUE_BYTES, key, value};
+
+    #[test]
+    fn another_entry_and_another_value_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut set = Set::new(1000);
+        let mut fjall = FjallSet::create(dir.path(), Durability::None).unwrap();
+        fjall.load(&set).unwrap();
+        let batch = set.next_batch(10);
+        assert_eq!(fjall.batch(&batch).unwrap(), batch.sum);
+        assert_eq!(fjall.check(&set).unwrap(), None);
+        fjall.entries.insert(&key(500)[..], &[0; VALUE_BYTES][..]).unwrap();
+        assert_eq!(fjall.check(&set).unwrap().unwrap(), "1 entries are not those of the set");
+        fjall.entries.insert(&key(500)[..], &value(500)[..]).unwrap();
+        fjall.entries.remove(&key(700)[..]).unwrap();
+        assert_eq!(fjall.check(&set).unwrap().unwrap(), "999 entries, and there should be 1000");
+        fjall.entries.insert(&key(5000)[..], &value(5000)[..]).unwrap();
+        assert!(fjall.check(&set).unwrap().is_some());
     }
 }
