@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Format, LogEntry, LogOptions, MemoryBackend, Repo, SweepLimits, Tezos, disk::DiskOptions};
+use bristlecone::{Error, Format, LogEntry, LogOptions, MemoryBackend, Repo, SweepLimits, Tezos, disk::DiskOptions};
 use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
 use bristlecone_tezos::{
     Reader,
@@ -105,6 +105,12 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     let peak = sampler.finish();
     if let Err(error) = ended {
         say!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
+        if let Some(retain) = job.retain.filter(|_| is_forgotten(&error)) {
+            say!(
+                "the store kept the last {retain} commits of the branch alone: where the trace goes back to another one, that may \
+                 have been collected; replay with a larger --retain, or without"
+            );
+        }
         // What went wrong counts, not whether the store can be closed after it.
         let _ = store.close();
         return Err(error.into());
@@ -138,6 +144,14 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
         ..Run::default()
     };
     Ok(ReplayRun { run, figures })
+}
+
+/// Whether a replay ended with something that a collection may have removed.
+fn is_forgotten(error: &ReplayError) -> bool {
+    matches!(
+        error.store(),
+        Some(Error::Missing { .. } | Error::Gone { .. } | Error::Expired { .. } | Error::Absent { .. })
+    )
 }
 
 /// What a store that cuts its history holds at the end of a replay.
@@ -294,6 +308,18 @@ mod tests {
     use bristlecone::{CommitId, Info};
 
     use super::*;
+
+    #[test]
+    fn what_a_collection_may_have_removed_is_told_apart() {
+        let repo = Repo::memory();
+        let mut tree = repo.tree();
+        tree.set("a", "1").unwrap();
+        let commit = repo.commit_tree(&mut tree, &[], &Info::unsigned("1")).unwrap();
+        let Err(missing) = Repo::memory().checkout(commit) else { panic!("it was made elsewhere") };
+        assert!(is_forgotten(&missing.into()));
+        let other = Error::NoRef { name: "main".into() };
+        assert!(!is_forgotten(&other.into()));
+    }
 
     #[test]
     fn a_line_that_is_whole_may_be_shorter_than_the_rule_and_one_that_is_cut_may_not() {
