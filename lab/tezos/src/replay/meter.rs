@@ -108,7 +108,7 @@ impl Meter {
         }
     }
 
-    /// Returns how many commits were made.
+    /// Returns how many commits were made or are on their way.
     pub(super) const fn commits(&self) -> u64 {
         self.commits
     }
@@ -170,7 +170,8 @@ impl Meter {
     pub(super) fn report(&self) -> Report {
         Report {
             rows: self.rows,
-            commits: self.commits,
+            // Those on their way are not made, and are not once one has failed.
+            commits: self.commits - self.open.len() as u64,
             seconds: (self.last - self.started).as_secs_f64(),
             commit_latency: latency(&self.commit_latency),
             block_time: latency(&self.block_time),

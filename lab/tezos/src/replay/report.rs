@@ -8,9 +8,9 @@ use crate::RowKind;
 /// What a replay has done so far.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Rows by kind.
+    /// Rows by kind. With a thread behind that commits, these may be beyond the commits that were made.
     pub rows: RowCounts,
-    /// Commits.
+    /// Commits that were made.
     pub commits: u64,
     /// Seconds from the first row to the last.
     pub seconds: f64,

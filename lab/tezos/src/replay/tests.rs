@@ -61,7 +61,9 @@ fn blocks_end_with_commits_that_are_made_behind() {
     let mut behind = Slow { repo, due: Vec::new(), heard: false };
     let mut reader = Reader::new(&trace[..], "slow").unwrap();
     let ended = replay.rows(&mut reader, &mut (), &mut behind);
-    assert_eq!(replay.report().giants, [], "its commit is on its way");
+    let report = replay.report();
+    assert_eq!(report.giants, [], "its commit is on its way");
+    assert_eq!((report.commits, report.rows.of(crate::RowKind::Commit)), (0, 2));
     behind.heard = true;
     replay.after(ended, &mut behind, "slow").unwrap();
     let report = replay.report();

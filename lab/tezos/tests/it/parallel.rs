@@ -103,7 +103,8 @@ fn what_is_wrong_is_wrong_at_the_same_row() -> Outcome {
             // What was committed before stays, and the branch is at a commit.
             assert!(repo.branch("main").unwrap().tree().unwrap().contains_tree("data").unwrap());
             let error = error.expect("it is noticed");
-            (error.to_string(), error.place().cloned(), (report.answers_wrong, report.hashes_wrong))
+            let wrong = (report.answers_wrong, report.hashes_wrong);
+            (error.to_string(), error.place().cloned(), report.commits, wrong)
         };
         assert_eq!(of(1), of(2), "damage of kind {kind} from row {index} on");
     }
