@@ -13,7 +13,7 @@ use std::{
 use super::{
     NO_CHUNK,
     archive::Archive,
-    layout::{Part, file_name, parse_name},
+    layout::{Entry, Part, entries, file_name, filled_slots, parse_name},
 };
 use crate::ChainError;
 
@@ -224,11 +224,29 @@ impl Folder {
     /// Whether all blocks of a chunk that is followed by another come before the slot where reading begins.
     fn is_before(&self, number: u32) -> Result<bool, ChainError> {
         let Some(from) = self.from.filter(|_| !self.numbers.as_slice().is_empty()) else { return Ok(false) };
-        let secondary = read_if_there(&self.dir.join(file_name(number, Part::Secondary)))?;
-        let Some(entries) = secondary.as_deref().map(|bytes| super::layout::entries(bytes).0) else { return Ok(false) };
-        // A boundary block is the first of its chunk, and has an epoch for a slot: where it is alone, the chunk is read.
-        Ok(entries.len() > 1 && entries.last().is_some_and(|last| last.slot < from))
+        let index = |part| read_if_there(&self.dir.join(file_name(number, part)));
+        let Some(secondary) = index(Part::Secondary)? else { return Ok(false) };
+        let primary = index(Part::Primary)?.unwrap_or_default();
+        Ok(last_slot(&primary, &secondary).is_some_and(|last| last < from))
     }
+}
+
+/// Returns the slot of the last block of a chunk: the later one where its indexes disagree, so that the chunk is read, and the damage
+/// told, if one of them is altered. Returns nothing where they do not tell it: a boundary block, the first of its chunk, has an epoch
+/// for a slot, and a single block beside it has nothing to be compared with.
+fn last_slot(primary: &[u8], secondary: &[u8]) -> Option<u64> {
+    let listed: Vec<Entry> = entries(secondary).0.collect();
+    let last = listed.last().filter(|_| listed.len() > 1)?.slot;
+    let (filled, _) = filled_slots(primary);
+    if filled.len() < 2 {
+        return Some(last);
+    }
+    // Relative slot 0 is that of a boundary block.
+    let mut ordinary = filled.iter().zip(&listed).filter(|(relative, _)| **relative > 0);
+    let (relative, entry) = ordinary.next()?;
+    ordinary.next()?;
+    let apart = filled.last()?.saturating_sub(*relative);
+    Some(last.max(entry.slot.saturating_add(u64::from(apart))))
 }
 
 impl Source for Folder {

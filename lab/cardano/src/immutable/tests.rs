@@ -79,6 +79,25 @@ fn reading_begins_at_a_slot() {
 }
 
 #[test]
+fn a_chunk_with_an_altered_slot_is_not_left_out() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00001.secondary");
+    let entries = fs::read(&file).unwrap();
+    let at = |from: usize| read_until(&[dir.path().to_owned()], ReadOptions::default().from(whole[from].0.slot));
+    for (index, sound) in [(99, 199), (0, 150)] {
+        let mut altered = entries.clone();
+        altered[56 * index + 48..56 * index + 56].fill(0);
+        fs::write(&file, altered).unwrap();
+        let (points, ended) = at(150);
+        assert_eq!(points, whole[150..sound], "entry {index}");
+        assert!(matches!(ended, Err(ChainError::Damaged { chunk: 1, .. })), "entry {index}: {ended:?}");
+        // All of the chunk comes before.
+        assert_eq!(at(250).0, whole[250..], "entry {index}");
+    }
+}
+
+#[test]
 fn archives_and_single_chunks_hold_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (plain, packed) = (dir.path().join("chain.tar"), dir.path().join("chain.tar.zst"));
