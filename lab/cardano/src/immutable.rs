@@ -1,7 +1,7 @@
 //! The immutable database of a node: chunks of blocks with two indexes each. `docs/formats/cardano.md` has the bytes.
 //!
 //! [`ChainReader`] streams blocks from folders and archives, one chunk in memory at a time (of archives two more are unpacked
-//! ahead), and checks each: CRC, header hash, place in both indexes, link to the block before. [`Appender`] writes blocks as
+//! ahead), and checks each: CRC, header hash, body, place in both indexes, link to the block before. [`Appender`] writes blocks as
 //! a node does, and [`ImmutableDb`] reads single ones by their places.
 
 use std::{path::PathBuf, sync::atomic::Ordering::Relaxed};

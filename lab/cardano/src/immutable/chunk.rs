@@ -87,9 +87,7 @@ fn read<'f>(
     let slot = slot.or(Some(block.slot()));
     let wrong = match entry {
         _ if !check => None,
-        entry => {
-            entry.and_then(|entry| differs(&block, at.start, entry, slots)).or_else(|| body_differs(&block, entry))
-        }
+        entry => entry.and_then(|entry| differs(&block, at.start, entry, slots)).or_else(|| body_differs(&block)),
     };
     wrong.map_or(Ok((block, at.start)), |reason| Err(files.damaged(at.start as u64, slot, reason)))
 }
@@ -347,7 +345,7 @@ fn look<'f>(
     let entry = entry.as_ref();
     let wrong = entry
         .and_then(|entry| crc_differs(block.bytes(), entry).or_else(|| differs(&block, at, entry, byron_epoch_slots)));
-    let wrong = wrong.or_else(|| body_differs(&block, entry));
+    let wrong = wrong.or_else(|| body_differs(&block));
     // Zeros from within the block on may be read as just its last parts. One byte could be altered as well.
     let within = block.bytes().len() == rest.len() && rest.ends_with(&[0; 2]);
     let zeros = || within || zeros(block.bytes().len());
@@ -362,10 +360,10 @@ fn crc_differs(bytes: &[u8], entry: &Entry) -> Option<String> {
         .then(|| format!("the block's CRC-32 is {crc:08x}, the secondary index has {:08x}", entry.crc))
 }
 
-/// Returns how the body of a block differs from what its header says of it, where no checksum stands for it.
-fn body_differs(block: &Block<'_>, entry: Option<&Entry>) -> Option<String> {
-    (entry.is_none_or(|entry| entry.crc == 0) && !block.is_body_sound())
-        .then(|| "the body of the block is not the one that its header names".to_owned())
+/// Returns how the body of a block differs from what its header says of it. A checksum says less: whoever alters a body can
+/// alter that too.
+fn body_differs(block: &Block<'_>) -> Option<String> {
+    (!block.is_body_sound()).then(|| "the body of the block is not the one that its header names".to_owned())
 }
 
 /// Returns how a block differs from what the secondary index says of it.

@@ -113,6 +113,38 @@ fn without_a_checksum_the_header_says_whether_the_body_is_altered() {
     }
 }
 
+#[test]
+fn a_body_that_is_altered_with_its_checksum_is_damage() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (number, from) in [(1, 100), (3, 300)] {
+        let names = ["chunk", "secondary"].map(|part| dir.path().join(format!("{number:05}.{part}")));
+        let [bytes, entries] = names.each_ref().map(|file| fs::read(file).unwrap());
+        let (mut altered, mut index) = (bytes.clone(), from);
+        loop {
+            let place = whole[index].1;
+            let at = place.offset as usize..place.offset as usize + place.bytes as usize;
+            let block = Block::parse(&bytes[at.clone()]).unwrap();
+            if let Some(transaction) = block.transactions().unwrap().next() {
+                let (_, output) = transaction.unwrap().created().next().unwrap().unwrap();
+                altered[output.as_ptr() as usize - bytes.as_ptr() as usize + 10] ^= 1;
+                let (mut entries, entry) = (entries.clone(), 56 * (index - from));
+                entries[entry + 12..entry + 16].copy_from_slice(&crc32fast::hash(&altered[at]).to_be_bytes());
+                fs::write(&names[0], &altered).unwrap();
+                fs::write(&names[1], entries).unwrap();
+                break;
+            }
+            index += 1;
+        }
+        let (points, ended) = read_until(&[dir.path().to_owned()], ReadOptions::default());
+        assert_eq!(points, whole[..index]);
+        let Err(ChainError::Damaged { chunk, reason, .. }) = ended else { panic!("chunk {number}: {ended:?}") };
+        assert!(chunk == number && reason.contains("the body of the block"), "{reason}");
+        fs::write(&names[0], &bytes).unwrap();
+        fs::write(&names[1], &entries).unwrap();
+    }
+}
+
 /// Returns a block of Byron as bytes.
 fn byron(name: &str) -> Vec<u8> {
     let text = fs::read(data(&format!("blocks/pallas/{name}.block"))).unwrap();
