@@ -31,6 +31,14 @@ macro_rules! typed_ids {
                 Self { at: Location::NONE, store: UNKNOWN_STORE, oid }
             }
 
+            /// Takes a whole id, of 20 or 32 bytes.
+            pub(crate) fn whole(oid: Oid) -> Result<Self, OidError> {
+                match oid.as_bytes().len() {
+                    20 | 32 => Ok(Self::new(oid)),
+                    bytes => Err(OidError::Short { bytes }),
+                }
+            }
+
             /// Returns the id with the hint of the store of this number. Stores number themselves from 1 on, separately in
             /// each process.
             #[must_use]
@@ -124,11 +132,7 @@ macro_rules! typed_ids {
 
             /// Parses a whole id, of 20 or 32 bytes.
             fn from_str(text: &str) -> Result<Self, OidError> {
-                let oid: Oid = text.parse()?;
-                match oid.as_bytes().len() {
-                    20 | 32 => Ok(Self::new(oid)),
-                    bytes => Err(OidError::Short { bytes }),
-                }
+                Self::whole(text.parse()?)
             }
         }
     )*};

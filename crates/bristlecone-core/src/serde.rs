@@ -68,7 +68,7 @@ macro_rules! typed_ids {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Oid::deserialize(deserializer).map(Self::new)
+                Self::whole(Oid::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
     )*};
@@ -82,7 +82,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::{Location, ObjRef};
+    use crate::{Location, ObjRef, OidError};
 
     #[test]
     fn ids_are_written_as_text_without_their_hint() {
@@ -99,6 +99,21 @@ mod tests {
                 .to_string()
                 .contains("an object id of 1 to 32 bytes in hexadecimal")
         );
+    }
+
+    #[test]
+    fn ids_with_a_type_are_whole_as_where_they_are_parsed() {
+        for digits in [40, 64] {
+            let json = std::format!("\"{}\"", "07".repeat(digits / 2));
+            assert_eq!(serde_json::from_str::<CommitId>(&json).unwrap().oid().as_bytes(), &[7; 32][..digits / 2]);
+        }
+        for digits in [2, 38, 42, 62] {
+            let json = std::format!("\"{}\"", "07".repeat(digits / 2));
+            let reason = OidError::Short { bytes: digits / 2 }.to_string();
+            assert!(serde_json::from_str::<CommitId>(&json).unwrap_err().to_string().contains(&reason));
+            assert!(serde_json::from_str::<TreeId>(&json).is_err() && serde_json::from_str::<TagId>(&json).is_err());
+            assert_eq!(serde_json::from_str::<Oid>(&json).unwrap().as_bytes(), &[7; 32][..digits / 2]);
+        }
     }
 
     #[test]
