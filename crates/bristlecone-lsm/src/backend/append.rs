@@ -70,6 +70,13 @@ struct Group<'a> {
     batches: Vec<&'a Batch>,
 }
 
+impl Group<'_> {
+    /// Whether there is nothing to write to the database.
+    fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.refs.is_empty()
+    }
+}
+
 impl OpenStore {
     /// Appends what a caller brought, together with what others bring at the time.
     pub(super) fn append(&self, caller: CallerAppends) -> Vec<Result<Location>> {
@@ -195,7 +202,7 @@ impl OpenStore {
 
     /// Writes a group to the database.
     fn write(&self, group: &Group<'_>, state: &State, synced: bool) -> Result<()> {
-        if group.pages.is_empty() && group.refs.is_empty() {
+        if group.is_empty() {
             return if synced { self.database.sync() } else { Ok(()) };
         }
         let mut changes = self.database.change();
@@ -217,7 +224,7 @@ impl OpenStore {
     fn publish(&self, group: Group<'_>, state: State, synced: bool) {
         let counters = &self.counters;
         counters.bytes.fetch_add(group.bytes, Relaxed);
-        counters.writes.fetch_add(1, Relaxed);
+        counters.writes.fetch_add(u64::from(!group.is_empty()), Relaxed);
         counters.batches.fetch_add(group.batches.len() as u64, Relaxed);
         for (number, page) in &group.pages {
             self.pages.keep(*number, page);

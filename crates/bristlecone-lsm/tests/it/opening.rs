@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use bristlecone::{
-    Backend as _, Batch, Durability, Error,
+    Backend as _, Batch, Durability, Error, Expected, RefMove,
     engine::Header,
     storage::{RealStorage, Storage as _},
 };
@@ -11,7 +11,7 @@ use bristlecone_lsm::{LsmBackend, LsmOptions};
 
 use crate::{
     create, format_tag,
-    history::{check, commit, head, litter, sweep},
+    history::{REFS, check, commit, head, litter, sweep},
     tiny,
 };
 
@@ -144,6 +144,22 @@ fn statistics_follow_what_is_appended_and_swept() {
     let backend = LsmBackend::open(dir.path(), tiny(), false).unwrap();
     assert_eq!(backend.stats().store_bytes, after.store_bytes);
     check(&backend, 50).unwrap();
+}
+
+#[test]
+fn what_is_refused_and_what_is_empty_is_no_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    commit(&backend, Durability::None).unwrap();
+    let before = backend.stats().writes;
+    let wanted = RefMove { name: REFS[0].to_owned(), expected: Expected::Absent, to: None };
+    for durability in [Durability::None, Durability::Synced] {
+        assert!(backend.append(Batch::new(), std::slice::from_ref(&wanted), durability).is_err());
+        backend.append(Batch::new(), &[], durability).unwrap();
+    }
+    assert_eq!(backend.stats().writes, before);
+    commit(&backend, Durability::None).unwrap();
+    assert_eq!(backend.stats().writes, before + 1);
 }
 
 #[test]
