@@ -216,7 +216,8 @@ impl<F: Format> Tree<F> {
                 EntryKind::Foreign => stats.foreign += 1,
                 _ => {
                     stats.values += 1;
-                    stats.value_bytes += entry.length()?.unwrap_or(0);
+                    // Directories say how long values are, and may lie.
+                    stats.value_bytes = stats.value_bytes.saturating_add(entry.length()?.unwrap_or(0));
                 }
             }
         }

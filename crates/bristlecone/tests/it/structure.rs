@@ -525,6 +525,18 @@ fn bytes_that_no_id_covers_are_checked_where_they_arrive() -> Outcome {
 
 /// Whatever edits lead to is sound, with each version's new objects checked as a copy does.
 #[test]
+fn lengths_that_lie_are_summed_up_without_overflow() -> Outcome {
+    let repo = Repo::memory();
+    let items = [b"a", b"b"].map(|step| PieceItem::object(step, Some(u64::MAX - 1), Oid::from_array([7; 32])));
+    let pieces = Pieces { items: items.to_vec(), starts: vec![BTreeSet::from([0])] };
+    let made = pieces.make(repo.format(), &mut |_, _, _| ());
+    let root = pieces::append(&**repo.backend(), repo.format(), Kind::Node, &made[0].body)?;
+    let stats = repo.tree_at(root.into()).stats()?;
+    assert_eq!((stats.values, stats.value_bytes), (2, u64::MAX));
+    Ok(())
+}
+
+#[test]
 fn whatever_edits_lead_to_is_sound() -> Outcome {
     for seed in 1..=6_u64 {
         let mut random = Random(seed * 0x9e37_79b9);

@@ -80,7 +80,8 @@ fn stat_native(native: &NativeMap, map: &Map) -> Result<Fields> {
         each_piece(&objects, root, &mut |piece, body_bytes| {
             levels = levels.max(u64::from(piece.level()) + 1);
             nodes += 1;
-            bytes += body_bytes + piece.far_bytes().map_err(Error::from)?;
+            let far = piece.far_bytes().map_err(Error::from)?;
+            bytes = bytes.saturating_add(body_bytes).saturating_add(far);
             Ok(())
         })?;
     }
