@@ -2,7 +2,7 @@
 
 use std::ops::RangeBounds;
 
-use bristlecone_core::{Bytes, Format as _, native::EntryCursor};
+use bristlecone_core::{Bytes, Format as _, Target, native::EntryCursor};
 
 use super::{Map, not_a_value, range::MapRange};
 use crate::{Listing, Result, tree::StepChange};
@@ -67,7 +67,7 @@ impl Map {
     }
 
     /// Returns entry `index` in the order of keys, counted from zero; `None` if there are fewer. One object is read for each
-    /// level of the map; with pending edits, two lookups are made for each of those before it.
+    /// level of the map, and the value if it is not in there; with pending edits, two lookups are made for each of those before it.
     ///
     /// `map.nth(map.rank(k)?)? == Some((k, v))` for each entry.
     ///
@@ -95,13 +95,16 @@ impl Map {
         if !cursor.next()? {
             return Ok(None);
         }
-        match cursor.entry()? {
-            Some(entry) => self.entry_from(entry.step()),
-            None => Ok(None),
-        }
+        let Some(entry) = cursor.entry()? else { return Ok(None) };
+        let value = match entry.bound()? {
+            (_, Target::Inline(bytes)) => bytes,
+            (kind, Target::Object { at, .. }) if kind.has_contents() => self.tree.read_stored(&at)?,
+            _ => return Err(not_a_value(entry.step())),
+        };
+        Ok(Some((entry.step().to_vec().into(), value)))
     }
 
-    /// Returns the entry at `key`, which is one.
+    /// Returns the entry at `key`, which was edited and is one.
     fn entry_from(&self, key: &[u8]) -> Result<Option<(Bytes<'_>, Bytes<'_>)>> {
         let listing = Listing::new().from(key).limit(1);
         let found = MapRange::listing(self, &listing)?.next().transpose()?;

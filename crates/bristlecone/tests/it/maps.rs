@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     ops::Bound::{self, Excluded, Included, Unbounded},
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use bristlecone::{
-    CommitId, DiskOptions, Durability, Error, Info, Map, MapCursor, MapKey, Native, Repo, SweepLimits, TypedMap,
-    core::FormatError,
+    CommitId, Counted, DiskOptions, Durability, Error, Info, Map, MapCursor, MapKey, MemoryBackend, Native, Repo,
+    SweepLimits, TypedMap, core::FormatError,
 };
 use bristlecone_testkit::generate::Rng;
 
@@ -587,6 +588,24 @@ fn there_is_no_entry_at_the_last_place_of_all() {
         assert_eq!(map.nth(index).unwrap(), None);
     }
     assert_eq!(&*map.nth(1).unwrap().unwrap().0, b"c");
+}
+
+#[test]
+fn an_entry_by_its_place_is_found_on_one_way_down() {
+    let backend = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = backend.counts();
+    let mut map = Repo::with_backend(Native::new(), Arc::new(backend)).map();
+    map.apply((0..20_000_u32).map(|n| (n.to_be_bytes(), Some([7_u8])))).unwrap();
+    map.tree_mut().write().unwrap();
+    let since = |before: u64| counts.reads.load(Relaxed) - before;
+    for n in [0_u32, 1, 7777, 19_999] {
+        let before = counts.reads.load(Relaxed);
+        assert_eq!(map.rank(&n.to_be_bytes()).unwrap(), n.into());
+        let (levels, before) = (since(before), counts.reads.load(Relaxed));
+        let (key, value) = map.nth(n.into()).unwrap().unwrap();
+        assert_eq!((&*key, &*value), (&n.to_be_bytes()[..], &[7][..]));
+        assert!(levels > 1 && since(before) == levels, "{} of {levels}", since(before));
+    }
 }
 
 #[test]
