@@ -442,7 +442,8 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// As [`Tree::set`]; [`PathError::TooDeep`] in [`Error::Path`] if something
-    /// would lie too deep; then nothing is changed.
+    /// would lie too deep; then nothing is changed. [`Error::IsDirectory`] where a commit of `tree` is refused: here, or where the edits
+    /// are written.
     pub fn set_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
         let is_of_here = Arc::ptr_eq(&tree.store.backend, &self.store.backend);
@@ -450,6 +451,10 @@ impl<F: Format> Tree<F> {
             self.share_prewritten(tree, prewritten)?;
         }
         if tree.is_empty()? {
+            if tree.is_edited() {
+                // A value over a stored directory is refused, though edits below it came to nothing and leave nothing to see.
+                tree.check_edits()?;
+            }
             return self.remove(&*path);
         }
         let levels = tree.levels_below(&path)?;

@@ -139,6 +139,11 @@ impl<F: Format> Tree<F> {
         self.flush_parts(sink, self.part_bytes())
     }
 
+    /// Fails where a commit of the edits would, hashing them. Writes nothing.
+    pub(super) fn check_edits(&self) -> Result<()> {
+        self.flush_parts(&mut self.sink(), None).map(drop)
+    }
+
     fn root_or_empty(&self, sink: &mut FlushSink<'_>, root: Option<ObjRef>) -> Result<ObjRef> {
         match root {
             Some(root) => Ok(root),

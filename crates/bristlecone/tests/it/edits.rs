@@ -105,6 +105,31 @@ fn directories_with_long_values_are_put_into_trees_that_are_not_written() {
 }
 
 #[test]
+fn a_tree_that_a_commit_refuses_takes_the_place_of_nothing_though_nothing_is_left_in_it() -> Result<(), Error> {
+    let (here, elsewhere) = (Repo::memory(), Repo::memory());
+    for repo in [&here, &elsewhere] {
+        let mut refused = repo.tree();
+        refused.set("dir/x", "1")?;
+        refused.write()?;
+        refused.set("dir", "2")?;
+        refused.set("dir/y", "3")?;
+        refused.remove("dir/y")?;
+        let mut tree = here.tree();
+        tree.set("a/b", "1")?;
+        for path in ["a", "c", ""] {
+            let set = tree.set_tree(path, &refused);
+            assert!(matches!(&set, Err(Error::IsDirectory { path }) if path.to_string() == "dir"), "{set:?}");
+        }
+        assert_eq!(tree.get("a/b")?.as_deref(), Some(&b"1"[..]));
+        // Once that is removed, it is an empty one.
+        refused.remove("dir")?;
+        tree.set_tree("a", &refused)?;
+        assert!(tree.is_empty()?);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_value_over_a_stored_directory_is_refused_whatever_is_set_below_it_then() -> Result<(), Error> {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
