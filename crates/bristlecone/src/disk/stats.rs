@@ -1,6 +1,9 @@
 //! Counters and sizes of an open store.
 
-use std::sync::atomic::Ordering::*;
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering::*},
+};
 
 use super::{
     files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
@@ -60,16 +63,19 @@ impl DiskState {
         let (store_bytes, file_bytes) = self.sizes();
         let (mut memory, mut mapped) = (self.cache.as_ref().map_or(0, |cache| cache.weight()), 0);
         memory += self.bits.bytes();
-        let table = self.table();
-        for segment in table.opened() {
-            memory += segment.memory_bytes();
-            mapped += segment.mapped().map_or(0, |map| map.len() as u64);
-            mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
-            mapped += segment.live.as_ref().map_or(0, LiveMarks::mapped_bytes);
-        }
-        if let Some(plan) = read_lock(&table.plan).as_ref() {
-            let (own, shown) = plan.filter_bytes();
-            (memory, mapped) = (memory + own, mapped + shown);
+        // Snapshots may have segments that the newest table has not; others are of several tables.
+        let mut counted = HashSet::new();
+        for table in self.tables.all() {
+            for segment in table.opened().filter(|segment| counted.insert(Arc::as_ptr(segment))) {
+                memory += segment.memory_bytes();
+                mapped += segment.mapped().map_or(0, |map| map.len() as u64);
+                mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
+                mapped += segment.live.as_ref().map_or(0, LiveMarks::mapped_bytes);
+            }
+            if let Some(plan) = read_lock(&table.plan).as_ref() {
+                let (own, shown) = plan.filter_bytes();
+                (memory, mapped) = (memory + own, mapped + shown);
+            }
         }
         memory += read_lock(&self.tail_index).memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;

@@ -67,11 +67,14 @@ fn what_only_a_snapshot_reads_is_within_the_budget_too() {
     assert!(backend.read(&places[0]).unwrap().is_none(), "it is dropped");
     places.iter().for_each(|at| assert!(snapshot.read(at).unwrap().is_some()));
     assert!(backend.shared.bits.bytes() > options().cache_bytes / 2);
+    assert!(backend.stats().mapped_bytes > OBJECTS * MB as u64, "what the snapshot has mapped counts");
     later.iter().for_each(|at| read(&backend, at));
     for at in &later {
         let segment = backend.shared.current_segment((at.at.0 >> 32) as u32).unwrap().unwrap();
         assert!(segment.verified.has(at.at.0 as u32 as usize), "{at:?} is remembered");
     }
+    drop(snapshot);
+    assert!(backend.stats().mapped_bytes < OBJECTS * MB as u64 / 2, "until it is gone");
 }
 
 #[test]
