@@ -151,11 +151,12 @@ impl<'a> DiskView<'a> {
 
     /// Returns the error of marks that cannot be read, or are not what they were when they were opened.
     #[cold]
-    fn unmarked(&self, segment: &Segment, error: io::Error) -> Error {
-        let marks = self.table.state.marks(segment.number).filter(|_| error.kind() == io::ErrorKind::InvalidData);
-        match marks {
-            Some(marks) => self.corrupt(&marks_name(marks.number, marks.epoch), 0, error.to_string()),
-            None => self.io(&segment.name, error),
+    pub(super) fn unmarked(&self, segment: &Segment, error: io::Error) -> Error {
+        let Some(marks) = self.table.state.marks(segment.number) else { return self.io(&segment.name, error) };
+        let name = marks_name(marks.number, marks.epoch);
+        match error.kind() {
+            io::ErrorKind::InvalidData => self.corrupt(&name, 0, error.to_string()),
+            _ => self.io(&name, error),
         }
     }
 

@@ -492,6 +492,52 @@ fn marks_that_are_damaged_later_make_nothing_absent_and_give_nothing_back() {
     }
 }
 
+/// They change while all objects are gone through, and in the middle of a collection, between any two of its steps.
+#[test]
+fn marks_that_are_damaged_later_are_named_by_who_walks_checks_and_collects() {
+    for options in options() {
+        let (disk, backend) = store(&options);
+        drop_most(&backend);
+        drop(backend);
+        let damage_all = |disk: &SimStorage| {
+            files(disk, ".live").iter().for_each(|name| disk.flip(&format!("segments/{name}"), 50, 0xff));
+        };
+        let copy = disk.fork();
+        let backend = open(&copy, &options);
+        walked(&backend);
+        damage_all(&copy);
+        let (mut walked, mut checked) = (Vec::new(), Vec::new());
+        backend.each_object(&mut |_, _| Ok(()), &mut |damage| walked.push(damage.file)).unwrap();
+        backend.check(&mut |damage| checked.push(damage.file)).unwrap();
+        for name in files(&copy, ".live") {
+            let count = |files: &[String]| files.iter().filter(|file| file.contains(&name)).count();
+            assert_eq!((count(&walked), count(&checked)), (1, 1), "{name}: {walked:?}, {checked:?}");
+        }
+        let mut named = 0;
+        for last in 0.. {
+            let copy = disk.fork();
+            let (backend, asked) = (open(&copy, &options), Cell::new(0));
+            let watch = |_: &SweepStatus| {
+                if asked.replace(asked.get() + 1) == last {
+                    damage_all(&copy);
+                }
+                Ok(())
+            };
+            let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+                children_of(object).into_iter().for_each(|child| each(oid(child)));
+                Ok(())
+            };
+            match backend.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default()) {
+                Ok(_) if asked.get() <= last => break,
+                Ok(_) => {}
+                Err(Error::Corrupt { file, .. }) if file.contains(".live") => named += 1,
+                Err(error) => panic!("damaged at {last}: {error}"),
+            }
+        }
+        assert!(named > 1, "{named}");
+    }
+}
+
 /// What was appended again is found, also by who knows it at its place in a segment whose marks are damaged.
 #[test]
 fn an_object_elsewhere_is_found_though_its_place_has_damaged_marks() {

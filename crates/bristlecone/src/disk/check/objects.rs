@@ -201,7 +201,8 @@ impl DiskView<'_> {
                         segment,
                         &|each| salvage_gap(segment, offset..end, each),
                         each,
-                        &mut |_, _| (),
+                        damage,
+                        &|_, _| None,
                     )?;
                 }
                 FrameStep::Frame { offset, frame, .. } => {
@@ -230,10 +231,16 @@ impl DiskView<'_> {
         if !segment.records_right(frame_at, frame).map_err(failed)? {
             let records_at = frame_at + HEAD_BYTES as u64;
             let stretch = Stretch::of_records(records_at..records_at + record_bytes);
-            return self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, &mut |at, bytes| {
-                let (oid, reason) = lost_record(bytes);
-                damage(self.damage(&segment.name, at, oid, reason));
-            });
+            return self.salvaged_objects(
+                segment,
+                &|each| stretch.salvage(segment, each),
+                each,
+                damage,
+                &|at, bytes| {
+                    let (oid, reason) = lost_record(bytes);
+                    Some(self.damage(&segment.name, at, oid, reason))
+                },
+            );
         }
         let mut result = Ok(());
         let stopped = each_record(segment, frame_at, record_bytes, &mut |at, record, bytes| {
@@ -265,38 +272,48 @@ impl DiskView<'_> {
     ) -> Result<(), Error> {
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
         let stretch = Stretch::of_records(records);
-        self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, &mut |at, bytes| {
+        self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, damage, &|at, bytes| {
             let (oid, reason) = lost_record(bytes);
-            damage(self.damage(&segment.name, at, oid, reason));
+            Some(self.damage(&segment.name, at, oid, reason))
         })
     }
 
-    /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `lost` with offset and bytes of what
-    /// lies between them.
+    /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `damage` with what `lost` makes of offset and
+    /// bytes of what lies between them. Where marks do not tell any more what is live, they are damaged, and nothing is given.
     fn salvaged_objects(
         &self,
         segment: &Segment,
         salvage: &dyn Fn(EachRecord<'_>) -> io::Result<Vec<Range<u64>>>,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        lost: &mut dyn FnMut(u64, &[u8]),
+        damage: &mut dyn FnMut(Damage),
+        lost: &dyn Fn(u64, &[u8]) -> Option<Damage>,
     ) -> Result<(), Error> {
         let failed = |error| self.io(&segment.name, error);
-        let mut result = Ok(());
+        let (mut result, mut unmarked) = (Ok(()), None);
         let uncovered = salvage(&mut |at, record, bytes| {
             if result.is_ok() {
                 match segment.is_live(at) {
                     Ok(true) => {}
                     Ok(false) => return,
-                    Err(error) => return result = Err(self.io(&segment.name, error)),
+                    Err(error) => return unmarked = unmarked.take().or(Some(error)),
                 }
                 result = self.give(segment, at, record, bytes, each).map(|_| ());
             }
         });
         for range in uncovered.map_err(failed)? {
             let mut buffer = Vec::new();
-            lost(range.start, segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?);
+            let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
+            lost(range.start, bytes).into_iter().for_each(&mut *damage);
         }
-        result
+        result?;
+        match unmarked.map(|error| self.unmarked(segment, error)) {
+            Some(Error::Corrupt { file, offset, oid, reason }) => {
+                damage(Damage { file, offset, oid, reason });
+                Ok(())
+            }
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// Calls `each` with the object of a sound record, unless it was appended again: that one is given where its index

@@ -152,12 +152,15 @@ impl SegmentCheck<'_> {
     /// Checks a cold segment.
     fn cold(&mut self, segment: &Segment, cold: &ColdSegment) -> Result<(), Error> {
         let failed = |error| self.shared.io(&segment.name, error);
-        let (mut bad, mut count, mut live) = (Vec::new(), 0, 0);
+        let (mut bad, mut count, mut live, mut unmarked) = (Vec::new(), 0, 0, None);
         let whole = cold_is_whole(segment, self.shared.header.salt, cold).map_err(failed)?;
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
         let uncovered = Stretch::of_records(records).salvage(segment, &mut |at, _, _| {
             count += 1;
-            live += u64::from(segment.is_live(at).unwrap_or(false));
+            match segment.is_live(at) {
+                Ok(is_live) => live += u64::from(is_live),
+                Err(error) => unmarked = unmarked.take().or(Some(error)),
+            }
         });
         let uncovered = uncovered.map_err(failed)?;
         for range in uncovered {
@@ -169,7 +172,14 @@ impl SegmentCheck<'_> {
         if !whole && bad.is_empty() {
             bad.push((0, None, "the cold segment is not what the store's state says".to_owned()));
         }
-        if bad.is_empty() && live != self.shared.table.state.live_of(cold).0 {
+        if let Some(error) = unmarked {
+            match self.shared.unmarked(segment, error) {
+                Error::Corrupt { file, offset, oid, reason } => {
+                    self.found.damages.push(Damage { file, offset, oid, reason });
+                }
+                error => return Err(error),
+            }
+        } else if bad.is_empty() && live != self.shared.table.state.live_of(cold).0 {
             bad.push((0, None, "its marks are of other records than the cold segment has".to_owned()));
         }
         self.found.records += count;

@@ -272,7 +272,7 @@ impl Collection<'_, '_> {
             self.each_entry(number, &mut |segment, prefix, offset| {
                 let at = segment.location(u64::from(offset));
                 let is_live = segment.is_live(u64::from(offset));
-                if !is_live.map_err(|error| self.view.io(&segment.name, error))? {
+                if !is_live.map_err(|error| self.view.unmarked(segment, error))? {
                     return Ok(());
                 }
                 if self.live.is_marked(at) || live.binary_search(&prefix).is_ok() {

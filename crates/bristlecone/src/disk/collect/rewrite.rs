@@ -260,7 +260,8 @@ impl Rewrite<'_, '_> {
             let header = segment.bytes_at(at, RECORD_HEADER_BYTES as u64).map_err(failed)?;
             let span = RecordHeader::first(&header).map(|header| header.bytes());
             let span = span.filter(|&span| span <= segment.bytes - at).ok_or_else(|| damaged(at))?;
-            if segment.is_next_live(at, &mut checked).map_err(failed)? {
+            let is_live = segment.is_next_live(at, &mut checked);
+            if is_live.map_err(|error| view.unmarked(segment, error))? {
                 let bytes = segment.bytes_at(at, span).map_err(failed)?;
                 let record = Record::parse(&bytes).ok().filter(|record| record.verify(&bytes).is_ok());
                 let record = record.filter(|record| record.bytes() == span).ok_or_else(|| damaged(at))?;
