@@ -568,6 +568,7 @@ pub(crate) fn lock_values(prewritten: &Prewritten) -> MutexGuard<'_, PrewrittenV
 /// Hashes `value` and adds it to the prewritten values, unless the store has it. Returns its reference, without a location.
 pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
     let mut values = lock_values(prewritten);
+    check_room(values.batch.bytes().len(), value.len())?;
     if values.batch.is_empty() {
         values.batch = Batch::since(store.sweeps());
     }
@@ -591,6 +592,17 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
         }
     }
     Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
+}
+
+/// Fails if there is no room for a value of so many bytes beside what waits: places in a batch have 32 bits.
+fn check_room(waiting: usize, value: usize) -> Result<()> {
+    // Its pieces have heads, and are listed.
+    let bytes = waiting.saturating_add(value).saturating_add(value / 64) as u64;
+    let bytes_max = Batch::BYTES_MAX as u64;
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "what waits in memory, since nothing can be written,", bytes, bytes_max })
 }
 
 /// Gives all prewritten values to the backend.

@@ -67,6 +67,17 @@ fn what_another_thread_gave_is_as_if_it_had_been_given_here() {
 }
 
 #[test]
+fn no_more_waits_than_a_batch_has_places_for() {
+    let most = crate::VALUE_BYTES_MAX as usize;
+    check_room(0, most).unwrap();
+    check_room(Batch::BYTES_MAX - 8192, 4096).unwrap();
+    for (waiting, value) in [(Batch::BYTES_MAX - 4096, 4096), (most, most), (usize::MAX, 4096)] {
+        let refused = check_room(waiting, value);
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{waiting}, {value}: {refused:?}");
+    }
+}
+
+#[test]
 fn a_panic_of_another_thread_is_the_callers() {
     let store = store();
     let panicked = |panics: bool| {
