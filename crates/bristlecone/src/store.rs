@@ -502,6 +502,8 @@ pub(crate) struct PrewrittenValues {
     /// Where the backend has others, as of when `sweeps` sweeps had begun.
     places: OidMap<Location>,
     sweeps: u64,
+    /// With so many bytes they are offered to the backend again, where nothing could be written before.
+    due: usize,
 }
 
 pub(crate) type Prewritten = Arc<Mutex<PrewrittenValues>>;
@@ -551,7 +553,7 @@ impl PrewrittenValues {
         if sweeps != self.sweeps || self.places.len() + offsets.len() > PLACES_MAX {
             self.forget_places();
         }
-        self.sweeps = sweeps;
+        (self.sweeps, self.due) = (sweeps, 0);
         self.kept.clear();
         if base.is_some() {
             let place = |(oid, offset): (Oid, u32)| (oid, Location::pending(u64::from(offset)).resolve(base));
@@ -584,10 +586,12 @@ pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten,
     } else if values.batch.left_out().0.len() > left_out {
         values.keep(&store.snapshot);
     }
-    if values.batch.bytes().len() >= PREWRITTEN_BYTES {
+    let waiting = values.batch.bytes().len();
+    if waiting >= PREWRITTEN_BYTES.max(values.due) {
         match values.append(store) {
-            // They stay in memory, where the tree reads them.
-            Ok(()) | Err(Error::ReadOnly) => {}
+            Ok(()) => {}
+            // They stay in memory, where the tree reads them. All of them are looked at for that, so not for each further one.
+            Err(Error::ReadOnly) => values.due = waiting.saturating_mul(2),
             Err(error) => return Err(error),
         }
     }

@@ -78,6 +78,19 @@ fn no_more_waits_than_a_batch_has_places_for() {
 }
 
 #[test]
+fn what_cannot_be_written_is_offered_again_once_it_is_twice_as_much() {
+    let backend = crate::ReadOnly(Arc::new(MemoryBackend::new()));
+    let store = StoreBase::new(Native::new(), Arc::new(backend)).now(&[]);
+    let (prewritten, mut due) = (Prewritten::default(), Vec::new());
+    for n in 0..40_u8 {
+        prewrite(&store, &prewritten, &vec![n; 100 << 10]).unwrap();
+        due.push(lock_values(&prewritten).due);
+    }
+    due.dedup();
+    assert!(due.len() == 3 && due[1] > 2 << 20 && due[2] > 4 << 20, "{due:?}");
+}
+
+#[test]
 fn a_panic_of_another_thread_is_the_callers() {
     let store = store();
     let panicked = |panics: bool| {
