@@ -173,3 +173,40 @@ pub(super) fn check_below(parent: &NodeView<'_>, piece: &NodeView<'_>) -> Result
     }
     Ok(())
 }
+
+/// Checks that a piece begins behind another one, in the direction of a walk. So none is gone through twice, and the walk ends, however
+/// often pieces name the same ones.
+pub(super) fn check_behind(
+    before: &NodeView<'_>,
+    piece: &NodeView<'_>,
+    direction: Direction,
+) -> Result<(), FormatError> {
+    let wrong = bad(Kind::Node);
+    if direction.is_before(before.step(0).map_err(&wrong)?, piece.step(0).map_err(&wrong)?) {
+        return Ok(());
+    }
+    Err(inconsistent("it does not begin behind the piece before it"))
+}
+
+/// The pieces below the root that a walk went through last, one at each depth.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PassedPieces<'a>(Vec<Option<Object<'a>>>);
+
+impl<'a> PassedPieces<'a> {
+    /// Notes a piece that was gone through; the root, at depth 0, has none beside it.
+    pub(super) fn note(&mut self, depth: usize, object: Object<'a>) {
+        let Some(place) = depth.checked_sub(1) else { return };
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
+        }
+        self.0[place] = Some(object);
+    }
+
+    /// As [`check_behind`], for the piece that is to be gone through next.
+    pub(super) fn check(&self, depth: usize, piece: &NodeView<'_>, direction: Direction) -> Result<(), FormatError> {
+        match depth.checked_sub(1).and_then(|place| self.0.get(place)?.as_ref()) {
+            Some(before) => check_behind(&view(before)?, piece, direction),
+            None => Ok(()),
+        }
+    }
+}

@@ -4,8 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 use core::cmp::Ordering;
 
 use super::{
-    bad,
-    cursor::{check_below, view},
+    Direction, bad,
+    cursor::{PassedPieces, check_below, view},
     list::entry_at,
 };
 use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, ObjectWalk, Oid, Source, Window, format::EntryPair};
@@ -38,6 +38,7 @@ struct NativeDiffSide<'a> {
     // Until it is read.
     root: Option<ObjRef>,
     stack: Vec<(Object<'a>, usize)>,
+    passed: PassedPieces<'a>,
 }
 
 /// Where a side stands.
@@ -81,13 +82,16 @@ impl<'a> NativeDiffSide<'a> {
             if *index < view(object)?.len() {
                 return Ok(());
             }
-            self.stack.pop();
+            if let Some((object, _)) = self.stack.pop() {
+                self.passed.note(self.stack.len(), object);
+            }
         }
         Ok(())
     }
 
     fn push(&mut self, object: Object<'a>, from: &[u8]) -> Result<(), FormatError> {
         let node = view(&object)?;
+        self.passed.check(self.stack.len(), &node, Direction::Forward)?;
         let wrong = bad(Kind::Node);
         let index = if node.level > 0 {
             node.last_at_most(from).map_err(wrong)?.unwrap_or(0)
@@ -134,7 +138,11 @@ impl<'a> NativeDiffSide<'a> {
 impl<'a> NativeComparison<'a> {
     pub(super) fn new(before: Option<&ObjRef>, after: Option<&ObjRef>, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let same = before.map(|at| at.oid) == after.map(|at| at.oid);
-        let side = |root: Option<&ObjRef>| NativeDiffSide { root: root.copied().filter(|_| !same), stack: Vec::new() };
+        let side = |root: Option<&ObjRef>| NativeDiffSide {
+            root: root.copied().filter(|_| !same),
+            stack: Vec::new(),
+            passed: PassedPieces::default(),
+        };
         Self {
             before: side(before),
             after: side(after),

@@ -4,8 +4,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    bad,
-    cursor::{check_below, view},
+    Direction, bad,
+    cursor::{check_behind, check_below, view},
     inconsistent,
     node::{INLINE, MODE, NodeView},
 };
@@ -238,7 +238,7 @@ impl<'a, S: Source> EntryCursor<'a, S> {
     fn next_leaf(&mut self) -> Result<bool, S::Error> {
         if self.leaf.is_none() {
             self.seek_by(|_| Ok(0))?;
-        } else if !self.turn(|node, index| (index + 1 < node.len()).then_some(index + 1), |_| 0)? {
+        } else if !self.turn(Direction::Forward, |node, index| (index + 1 < node.len()).then_some(index + 1), |_| 0)? {
             (self.at, self.on) = (self.leaf.as_ref().map_or(0, |leaf| leaf.count), false);
             return Ok(false);
         }
@@ -247,7 +247,8 @@ impl<'a, S: Source> EntryCursor<'a, S> {
     }
 
     fn previous_leaf(&mut self) -> Result<bool, S::Error> {
-        if self.leaf.is_none() || !self.turn(|_, index| index.checked_sub(1), |node| node.len().saturating_sub(1))? {
+        let last = |node: &NodeView<'_>| node.len().saturating_sub(1);
+        if self.leaf.is_none() || !self.turn(Direction::Reverse, |_, index| index.checked_sub(1), last)? {
             (self.at, self.on) = (0, false);
             return Ok(false);
         }
@@ -257,10 +258,11 @@ impl<'a, S: Source> EntryCursor<'a, S> {
         Ok(true)
     }
 
-    /// Goes to the leaf beside: up to the first piece where `beside` names another child, and down again by `choose`.
-    /// Returns whether there is one.
+    /// Goes to the leaf beside, in a direction: up to the first piece where `beside` names another child, and down again by
+    /// `choose`. Returns whether there is one.
     fn turn(
         &mut self,
+        direction: Direction,
         beside: impl Fn(&NodeView<'_>, usize) -> Option<usize>,
         choose: impl Fn(&NodeView<'_>) -> usize,
     ) -> Result<bool, S::Error> {
@@ -283,6 +285,9 @@ impl<'a, S: Source> EntryCursor<'a, S> {
             let piece = view(&object)?;
             check_below(&node, &piece)?;
             if piece.level == 0 {
+                if let Some(leaf) = &self.leaf {
+                    check_behind(&view(&leaf.object)?, &piece, direction)?;
+                }
                 let leaf = LentLeaf::new(object)?;
                 self.above.truncate(depth);
                 self.above.extend(below);

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::{
     Direction, bad,
-    cursor::{check_below, view},
+    cursor::{PassedPieces, check_below, view},
     node::NodeView,
 };
 use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, ObjectWalk, Source, Window};
@@ -18,6 +18,7 @@ pub struct NativeListing<'a> {
     // From the root down to a leaf; each with the places of the items that are still to come, of which the next may be
     // a piece that is not read yet.
     stack: Vec<(Object<'a>, Range<usize>)>,
+    passed: PassedPieces<'a>,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
@@ -30,7 +31,8 @@ pub struct NativeListing<'a> {
 impl<'a> NativeListing<'a> {
     pub(super) fn new(dir: &ObjRef, from: Option<&[u8]>, to: Option<&[u8]>, direction: Direction) -> Self {
         let (from, to) = (from.map(Arc::from), to.map(Arc::from));
-        Self { root: Some(*dir), stack: Vec::new(), from, to, direction, skip: 0, items: true }
+        let (stack, passed) = (Vec::new(), PassedPieces::default());
+        Self { root: Some(*dir), stack, passed, from, to, direction, skip: 0, items: true }
     }
 
     /// Puts a piece on the stack, with those of its items that are within the bounds.
@@ -73,6 +75,7 @@ impl<'a, S: Source> ObjectWalk<'a, S> for NativeListing<'a> {
     #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
+            let depth = self.stack.len();
             let Some((object, rest)) = self.stack.last_mut() else {
                 let Some(root) = self.root else { return Ok(Next::End) };
                 let Some(object) = window.get(Kind::Node, &root) else { return Ok(Next::Wants(Kind::Node, root)) };
@@ -83,7 +86,9 @@ impl<'a, S: Source> ObjectWalk<'a, S> for NativeListing<'a> {
             let node = view(object)?;
             let place = peek(rest, self.direction).filter(|_| self.items || node.level > 0);
             let Some(place) = place else {
-                self.stack.pop();
+                if let Some((object, _)) = self.stack.pop() {
+                    self.passed.note(depth - 1, object);
+                }
                 continue;
             };
             if self.skip > 0 {
@@ -101,7 +106,9 @@ impl<'a, S: Source> ObjectWalk<'a, S> for NativeListing<'a> {
             }
             let child = ObjRef::new(node.child(place).map_err(bad(Kind::Node))?.oid, object.child(place));
             let Some(piece) = window.get(Kind::Node, &child) else { return Ok(Next::Wants(Kind::Node, child)) };
-            check_below(&node, &view(&piece)?)?;
+            let below = view(&piece)?;
+            check_below(&node, &below)?;
+            self.passed.check(depth, &below, self.direction)?;
             pass(rest, self.direction);
             self.push(piece)?;
         }

@@ -7,7 +7,7 @@ use super::{
     },
     *,
 };
-use crate::codec::write_varint;
+use crate::{ObjectWalk, Window, codec::write_varint};
 
 /// An item of an inner piece.
 struct InnerItem(Vec<u8>);
@@ -78,6 +78,50 @@ fn weights_that_lie_do_not_overflow() {
         }
     }
 }
+
+/// A few pieces of which each names the next one twice have more entries than anybody could go through.
+#[test]
+fn walks_over_pieces_that_are_named_twice_end() {
+    let (native, objects) = (Native::new(), Objects::default());
+    let map: Map = [b"a", b"b"].into_iter().map(|step| (step.to_vec(), vec![1])).collect();
+    for count in [2, 0] {
+        let mut root = build(&objects, &native, &map).unwrap();
+        for level in 1..=LEVELS {
+            let count = if level == 1 { count } else { 1 << 50 };
+            let item = |step: &[u8]| {
+                let mut item = Vec::new();
+                write_inner_item(&mut item, &NodeChild { step, oid: root.oid, count, weight: 2 });
+                InnerItem(item)
+            };
+            let (items, mut body) = ([item(b"a"), item(b"b")], Vec::new());
+            let above = encode(&mut body, level, &items, native.group);
+            objects.objects.write().unwrap().insert(above, (Kind::Node, body));
+            root = above.into();
+        }
+        for direction in [Direction::Forward, Direction::Reverse] {
+            for skip in [0, 10] {
+                let mut window = Window::new(&objects);
+                let mut listing = Format::listing::<Objects>(&native, &root, None, None, direction);
+                assert!(skip == 0 || ObjectWalk::<Objects>::skip_items(&mut listing, skip));
+                let refused = (0..ENOUGH).find_map(|_| window.advance(&mut listing).err());
+                assert!(
+                    matches!(refused, Some(FormatError::Inconsistent { .. })),
+                    "{direction:?}, {skip}: {refused:?}"
+                );
+            }
+        }
+        let mut differences = native.diff(&objects, None, Some(&root), None, None).unwrap().take(ENOUGH);
+        assert!(differences.any(|pair| pair.is_err()));
+        let mut cursor = EntryCursor::new(&objects, Some(root));
+        assert!((0..ENOUGH).any(|_| cursor.next().is_err()));
+        cursor.seek_end().unwrap();
+        assert!((0..ENOUGH).any(|_| cursor.previous().is_err()));
+    }
+}
+
+/// How many levels there are of pieces that are named twice, and how many steps a walk over them may take.
+const LEVELS: u8 = 30;
+const ENOUGH: usize = 100;
 
 /// Returns a value of pieces of one byte, in lists of lists.
 fn value_of_tiny_pieces(objects: &Objects, bytes: usize) -> (ObjRef, Vec<u8>) {
