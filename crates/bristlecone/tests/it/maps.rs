@@ -600,7 +600,7 @@ fn an_entry_by_its_place_is_found_on_one_way_down() {
     let since = |before: u64| counts.reads.load(Relaxed) - before;
     for n in [0_u32, 1, 7777, 19_999] {
         let before = counts.reads.load(Relaxed);
-        assert_eq!(map.rank(&n.to_be_bytes()).unwrap(), n.into());
+        assert_eq!(map.rank(&n.to_be_bytes()).unwrap(), u64::from(n));
         let (levels, before) = (since(before), counts.reads.load(Relaxed));
         let (key, value) = map.nth(n.into()).unwrap().unwrap();
         assert_eq!((&*key, &*value), (&n.to_be_bytes()[..], &[7][..]));
