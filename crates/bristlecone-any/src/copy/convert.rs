@@ -37,9 +37,12 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     };
     let map = converted(job, &tips, &shallow, part, progress)?;
     let new = history::missing(from, &tips.commits, &shallow, &mut |oid| map.is_there(oid), progress)?;
-    let mut report = CopyReport { converted: true, commits: new.len() as u64, ..CopyReport::default() };
+    // Their children must know what they follow. They and what they lose were counted when they were left out.
+    let again = map.left_out_before(&new);
+    let commits = (new.len() - again.len()) as u64;
+    let mut report = CopyReport { converted: true, commits, ..CopyReport::default() };
     if options.strict || options.dry_run {
-        report.losses = survey(job, &new, progress)?.list();
+        report.losses = survey(job, &new, &again, progress)?.list();
         if options.strict && !report.losses.is_empty() {
             return Err(CopyError::Losses { format: to.format().name(), losses: report.losses }.into());
         }
@@ -54,10 +57,20 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let mut status = Status { commits_found: report.commits, commits_total: report.commits, ..Status::default() };
     for one in &new {
         let before = converter.bytes;
+        let again = again.contains(&one.id.oid());
+        let told = again.then(|| std::mem::take(&mut converter.losses));
         if let Some(copy) = converter.convert(one)? {
             checkpoint.add(one.id.oid(), copy.oid(), &one.parents);
         }
-        status = Status { commits: status.commits + 1, objects: converter.values, bytes: converter.bytes, ..status };
+        if let Some(told) = told {
+            converter.losses = told;
+        }
+        status = Status {
+            commits: status.commits + u64::from(!again),
+            objects: converter.values,
+            bytes: converter.bytes,
+            ..status
+        };
         if checkpoint.is_due(converter.bytes - before) && part != HistoryPart::Shallow {
             // What refs note counts for a history that is whole.
             if part == HistoryPart::Whole {
@@ -100,12 +113,17 @@ fn converted<'c>(
     Ok(map)
 }
 
-/// Returns what would be lost, and writes nothing.
-fn survey(job: &CopyJob<'_>, new: &[NewCommit], progress: &mut dyn FnMut(Status)) -> Result<Losses> {
+/// Returns what would be lost, and writes nothing. `again`: those of the commits that an earlier copy left out.
+fn survey(
+    job: &CopyJob<'_>,
+    new: &[NewCommit],
+    again: &HashSet<Oid>,
+    progress: &mut dyn FnMut(Status),
+) -> Result<Losses> {
     let (from, rules) = (job.from, Rules::between(job.from.format(), job.to.format()));
     let (source, mut losses) = (Source::of(from), Losses::default());
-    let total = new.len() as u64;
-    for (index, one) in new.iter().enumerate() {
+    let total = (new.len() - again.len()) as u64;
+    for (index, one) in new.iter().filter(|one| !again.contains(&one.id.oid())).enumerate() {
         let commit = from.read_commit(one.id)?;
         rules.info(&commit, one, &mut losses);
         let before = one.parents.first().map(|&parent| from.read_commit(CommitId::new(parent))).transpose()?;
@@ -180,6 +198,7 @@ impl<'c> Converter<'c> {
         walked.map_err(&refused)?;
         if !self.rules.holds_empty && tree.is_empty()? {
             self.losses.add(LossKind::EmptyCommit, Some(one.id), String::new);
+            self.map.leave_out(one.id.oid());
             self.dropped.insert(one.id.oid(), parents);
             return Ok(None);
         }

@@ -1,5 +1,7 @@
 //! Which commit of a copy stands for which of the original: derived files, which may vanish at any time.
 //!
+//! A commit that is left out is noted as one for which none stands, so that it is counted once.
+//!
 //! A conversion makes the same commit of the same one each time, so a loss costs the time to convert again, and nothing else.
 //! What a copy that was stopped has noted in refs counts, too. Entries are written after what they name is durable. They are read in order of files; a small last file is written again
 //! with what is new.
@@ -19,6 +21,8 @@ const FILE_BYTES_WANTED: usize = 4 << 20;
 /// An entry: for each of two ids its length, and 32 bytes with zeroes behind it.
 const ENTRY_BYTES: usize = 2 * ID_BYTES;
 const ID_BYTES: usize = 1 + Oid::BYTES_MAX;
+/// The second id of an entry for a commit that was left out.
+const NOTHING: [u8; ID_BYTES] = [0; ID_BYTES];
 /// The version of the conversion: another one makes other commits.
 const VERSION: u32 = 1;
 
@@ -40,7 +44,9 @@ type Instead = HashMap<Oid, Vec<Oid>>;
 pub(super) struct CommitMap<'c> {
     to: &'c AnyRepo,
     commits: HashMap<Oid, Oid>,
-    // Those of them that count once they are proven.
+    // Those that were left out, since the format holds no commit without entries.
+    left_out: HashSet<Oid>,
+    // Commits of the map that count once they are proven.
     unproven: HashSet<Oid>,
     // How the files are called, and how they begin; `None` if nothing is kept.
     files: Option<(String, String)>,
@@ -57,8 +63,8 @@ impl<'c> CommitMap<'c> {
         let options = from.options().replace(' ', "_");
         let name = format!("copy-map-{}-{options}", from.name());
         let head = format!("copy-map {VERSION} {} {} | {}\n", from.name(), from.options(), to.format().options());
-        let (commits, unproven, entries) = (HashMap::new(), HashSet::new(), Vec::new());
-        let mut map = Self { to, commits, unproven, files: None, file: 0, entries, changed: false };
+        let (commits, left_out, unproven, entries) = (HashMap::new(), HashSet::new(), HashSet::new(), Vec::new());
+        let mut map = Self { to, commits, left_out, unproven, files: None, file: 0, entries, changed: false };
         if part == HistoryPart::Shallow {
             return Ok(map);
         }
@@ -77,7 +83,10 @@ impl<'c> CommitMap<'c> {
         while let Some(bytes) = self.to.backend().read_derived(&numbered(&name, self.file))? {
             let Some(entries) = bytes.strip_prefix(head.as_bytes()) else { break };
             for entry in entries.chunks_exact(ENTRY_BYTES) {
-                if let (Some(from), Some(to)) = (id(&entry[..ID_BYTES]), id(&entry[ID_BYTES..])) {
+                let Some(from) = id(&entry[..ID_BYTES]) else { continue };
+                if entry[ID_BYTES..] == NOTHING {
+                    self.left_out.insert(from);
+                } else if let Some(to) = id(&entry[ID_BYTES..]) {
                     self.commits.insert(from, to);
                     if !proven {
                         self.unproven.insert(from);
@@ -183,6 +192,29 @@ impl<'c> CommitMap<'c> {
             self.entries.extend_from_slice(oid.padded());
         }
         self.changed = true;
+    }
+
+    /// Notes that a commit was left out, since the format holds none without entries.
+    pub(super) fn leave_out(&mut self, original: Oid) {
+        if self.left_out.insert(original) {
+            self.entries.push(original.as_bytes().len() as u8);
+            self.entries.extend_from_slice(original.padded());
+            self.entries.extend_from_slice(&NOTHING);
+            self.changed = true;
+        }
+    }
+
+    /// Returns those of the commits that are not there, parents first, that an earlier copy left out: all that they follow is there,
+    /// or was left out, too.
+    pub(super) fn left_out_before(&self, new: &[NewCommit]) -> HashSet<Oid> {
+        let (mut before, mut others) = (HashSet::new(), HashSet::new());
+        for one in new {
+            let follows_known = one.parents.iter().all(|parent| !others.contains(parent));
+            let known = self.left_out.contains(&one.id.oid()) && follows_known;
+            let kind = if known { &mut before } else { &mut others };
+            kind.insert(one.id.oid());
+        }
+        before
     }
 
     /// Writes what is new, all of which is durable by now.

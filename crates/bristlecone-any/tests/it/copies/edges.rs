@@ -78,6 +78,32 @@ fn what_follows_a_commit_without_entries_follows_its_parents() {
 }
 
 #[test]
+fn a_commit_without_entries_is_counted_by_the_copy_that_leaves_it_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (in_memory(&format("native")), AnyRepo::create(dir.path(), format("tezos")).unwrap());
+    crate::commit(&from, "main", &[("a", "1")]);
+    let main = from.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    tree.remove("a").unwrap();
+    main.commit(&mut tree, &Info::message("nothing")).unwrap();
+    let counts = |report: CopyReport| (report.commits, report.losses.len());
+    assert_eq!(counts(copied(&from, &to)), (2, 1));
+    assert_eq!(counts(copied(&from, &to)), (0, 0));
+    let strict = CopyOptions::default().strict(true).dry_run(true);
+    assert_eq!(counts(copy::copy(&from, &to, &strict, &mut |_| {}).unwrap()), (0, 0));
+    crate::commit(&from, "main", &[("b", "2")]);
+    assert_eq!(counts(copied(&from, &to)), (1, 0));
+    let head = to.branch("main").unwrap().head().unwrap().unwrap();
+    assert_eq!(to.read_commit(head).unwrap().parents.len(), 1);
+    // Where what it stood for is gone, all counts anew.
+    let gone = |name: String| RefMove { name, expected: Expected::Any, to: None };
+    let moves: Vec<RefMove> = refs(&to).into_keys().map(gone).chain([gone("HEAD".to_owned())]).collect();
+    to.move_refs(&moves, Durability::None).unwrap();
+    assert!(to.sweep(&[], &SweepLimits::default()).unwrap().objects > 0);
+    assert_eq!(counts(copied(&from, &to)), (3, 1));
+}
+
+#[test]
 fn what_was_converted_and_swept_is_converted_again() {
     let (from, to) = (in_memory(&format("tezos")), in_memory(&format("native")));
     grow(&from, &mut Rng::new(4), 20, 0);
