@@ -76,6 +76,11 @@ impl<F: Format> Subtree<F> {
     }
 }
 
+/// Whether a commit is not here: it never was, or retention has cut it.
+const fn is_elsewhere(error: &Error) -> bool {
+    matches!(error, Error::Missing { .. } | Error::Promised { .. } | Error::Absent { .. })
+}
+
 /// What a pull comes to.
 #[derive(Debug)]
 pub enum Pulled<F: Format = Native> {

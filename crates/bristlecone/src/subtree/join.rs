@@ -2,7 +2,7 @@
 
 use bristlecone_core::{CommitId, Format, Kind, ObjRef, native::Native};
 
-use super::{Joint, Pulled, Subtree, message, survey::HistorySurvey};
+use super::{Joint, Pulled, Subtree, is_elsewhere, message, survey::HistorySurvey};
 use crate::{
     Batch, DirEntry, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
@@ -137,12 +137,16 @@ impl<F: Format> Subtree<F> {
         let joined = match self.repo.peel(before.theirs) {
             Ok(joined) => joined,
             // It is as good as here: the root of what stands for it is its root.
-            Err(Error::Missing { .. } | Error::Promised { .. }) => return Ok(vec![before.here]),
+            Err(error) if is_elsewhere(&error) => return Ok(vec![before.here]),
             Err(error) => return Err(error),
         };
         let bases = match self.common(survey, theirs) {
             // Something that was squashed earlier is not here.
-            Err(Error::Missing { kind: Kind::Commit, .. } | Error::Promised { kind: Kind::Commit, .. }) => Vec::new(),
+            Err(
+                Error::Missing { kind: Kind::Commit, .. }
+                | Error::Promised { kind: Kind::Commit, .. }
+                | Error::Absent { .. },
+            ) => Vec::new(),
             bases => bases?,
         };
         for base in &bases {

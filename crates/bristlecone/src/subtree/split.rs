@@ -3,12 +3,12 @@
 use bristlecone_core::{Commit, CommitId, Format, Location, ObjRef, Oid, Sink};
 
 use super::{
-    Subtree,
+    Subtree, is_elsewhere,
     rewrite::rewritten,
     survey::{CommitOrigin, HistorySurvey, SurveyedCommit},
 };
 use crate::{
-    Batch, Durability, Error, Repo, Result,
+    Batch, Durability, Repo, Result,
     oid_map::{OidMap, OidSet},
     repo::CommitGraph,
     store::FlushSink,
@@ -45,7 +45,8 @@ impl<F: Format> Subtree<F> {
     /// kept as what [`Repo::copy_objects`] copies.
     ///
     /// # Errors
-    /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
+    /// [`Missing`](crate::Error::Missing) for a squashed commit that is nowhere, and where the history is shallow;
+    /// [`Absent`](crate::Error::Absent) where retention has cut it; as [`Repo::read_commit`] and [`Repo::copy_objects`].
     pub fn split(&self, head: CommitId, onto: Option<CommitId>, from: Option<&Repo<F>>) -> Result<Option<Split>> {
         let survey = HistorySurvey::new(self, head)?;
         self.split_surveyed(&survey, onto, from)
@@ -158,7 +159,7 @@ impl<F: Format> SplitWork<'_, F> {
     fn other(&mut self, theirs: CommitId) -> Result<SplitCommit> {
         let repo = &self.subtree.repo;
         let at = match (repo.peel(theirs), self.from) {
-            (Err(Error::Missing { .. } | Error::Promised { .. }), Some(from)) => {
+            (Err(error), Some(from)) if is_elsewhere(&error) => {
                 repo.copy_objects(from, &[theirs.oid()])?;
                 repo.peel(theirs.oid())?
             }

@@ -6,7 +6,7 @@
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Oid, Source};
 
-use super::{Joint, Subtree, message::Trailers};
+use super::{Joint, Subtree, is_elsewhere, message::Trailers};
 use crate::{
     Error, Result,
     oid_map::{OidMap, OidSet},
@@ -192,7 +192,7 @@ fn stands_for<F: Format>(subtree: &Subtree<F>, node: &SurveyedCommit, theirs: Oi
     match subtree.repo.peel(theirs) {
         Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root.oid.into()),
         // One of our own, whose message quotes that of another, has the directory.
-        Err(Error::Missing { .. } | Error::Promised { .. }) => Ok(node.dir.is_none()),
+        Err(error) if is_elsewhere(&error) => Ok(node.dir.is_none()),
         Err(Error::WrongKind { .. }) => Ok(false),
         Err(error) => Err(error),
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    CommitId, Error, Format, Info, MemoryBackend, Oid, RefTarget, Repo, Signature,
+    CommitId, Error, Format, Info, MemoryBackend, Oid, RefTarget, Repo, Signature, SweepLimits,
     core::git::Git,
     subtree::{Joined, Pulled, PushOptions, Pushed},
 };
 use bristlecone_needs::needs;
-use bristlecone_testkit::generate::Rng;
+use bristlecone_testkit::{generate::Rng, sim::SimStorage};
 
-use crate::real_git::RealGit;
+use crate::{engine::tiny, real_git::RealGit, retention};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -217,6 +217,26 @@ fn push<F: Format>(app: &Repo<F>, lib: &Repo<F>) -> Pushed {
 fn same<F: Format>(app: &Repo<F>, lib: &Repo<F>) -> bool {
     let dir = app.checkout(head(app)).unwrap().get_tree("vendor/lib").unwrap().unwrap();
     dir.root().unwrap() == lib.checkout(head(lib)).unwrap().root().unwrap()
+}
+
+/// A branch had it here, and its rule has cut it since: that is as if it had never been here.
+#[test]
+fn what_was_squashed_and_cut_is_asked_for_elsewhere() -> Outcome {
+    let (app, lib) = two(|| retention::create(&SimStorage::new(), &tiny()))?;
+    add(&app, &lib, true);
+    let squashed = head(&lib);
+    set(&lib, "code", "2");
+    app.copy_objects(&lib, &[head(&lib)])?;
+    retention::point(&app, "refs/heads/vendor", Some(head(&lib).oid().into()));
+    retention::set(&app, "last 1 refs/heads/vendor\n");
+    app.sweep(&[], &SweepLimits::default())?;
+    assert!(matches!(app.checkout(squashed.oid().into()), Err(Error::Absent { .. })));
+    set(&app, "vendor/lib/src/more", "3");
+    assert!(matches!(app.subtree("vendor/lib")?.split(head(&app), None, None), Err(Error::Absent { .. })));
+    pulled(&app, &lib, true);
+    assert!(matches!(push(&app, &lib), Pushed::Moved { .. }));
+    assert!(same(&app, &lib));
+    Ok(())
 }
 
 fn goes_round<F: Format>(make: impl Fn() -> Repo<F>, squash: bool) -> Outcome {
