@@ -86,7 +86,8 @@ impl FsState {
         let table = self.plan(appends, outcomes)?;
         let batches =
             appends.iter().zip(&*outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|((batch, _), _)| batch);
-        let appended = self.write_objects(writer, batches, synced, table.is_some())?;
+        let moves = table.is_some();
+        let appended = self.write_objects(writer, batches, synced, moves)?;
         match table {
             _ if synced => self.make_durable(writer, table)?,
             Some(table) => {
@@ -95,9 +96,9 @@ impl FsState {
             }
             None => {}
         }
+        self.writes.fetch_add(u64::from(moves || !appended.is_empty()), Relaxed);
+        self.batches.fetch_add(outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64, Relaxed);
         self.know(appended.into_iter());
-        self.writes.fetch_add(1, Relaxed);
-        self.batches.fetch_add(appends.len() as u64, Relaxed);
         if durability == Durability::Grouped && !synced {
             self.worker.ask(FLUSH);
         }

@@ -552,3 +552,20 @@ fn a_sweep_that_was_cut_off_leaves_no_part_of_anything() {
         }
     }
 }
+
+#[test]
+fn what_is_refused_is_no_write_and_no_batch() {
+    let backend = FsEngine.create(Arc::new(SimStorage::new())).unwrap();
+    let counts = || (backend.stats().writes, backend.stats().batches);
+    let wanted = |expected| RefMove {
+        name: "refs/heads/main".to_owned(),
+        expected,
+        to: Some(RefTarget::Symbolic("refs/heads/other".to_owned())),
+    };
+    let before = counts();
+    let other = Expected::Is(RefTarget::Symbolic("refs/heads/third".to_owned()));
+    assert!(backend.append(Batch::new(), &[wanted(other)], Durability::None).is_err());
+    assert_eq!(counts(), before);
+    backend.append(Batch::new(), &[wanted(Expected::Absent)], Durability::None).unwrap();
+    assert_eq!(counts(), (before.0 + 1, before.1 + 1));
+}
