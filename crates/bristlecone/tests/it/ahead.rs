@@ -14,7 +14,7 @@ use bristlecone::{
     storage::Storage as _,
 };
 use bristlecone_testkit::{
-    crash::{CrashRun, CrashStep, Workload},
+    crash::{self, CrashRun, CrashStep, Workload},
     sample::Family,
     sim::{CallKind, Fault, Hooked, Policy, SimStorage, Times},
 };
@@ -473,7 +473,7 @@ fn what_a_recovery_removed_does_not_come_back() {
     let steps = (0..9).map(|n| if n == 3 { CrashStep::Flush { handle: 0 } } else { commit(900 + n, Durability::None) });
     let (disk, run) = run(tiny(), steps);
     let (mut again, policies) = (0, [Policy::Sectors, Policy::Writes, Policy::Prefix, Policy::Lost]);
-    for (step, seed) in (5..run.events.len()).flat_map(|step| (0..60).map(move |seed| (step, seed))) {
+    for (step, seed) in (5..run.events.len()).flat_map(|step| (0..crash::step(20, 60)).map(move |seed| (step, seed))) {
         let disk = after(&disk, &run, step).reboot(seed, policies[seed as usize % 3]);
         let before = heads(&disk).len();
         let writer = open(&disk, false).unwrap();
@@ -503,7 +503,7 @@ fn what_a_recovery_that_was_cut_short_removed_does_not_come_back() {
     let (disk, run) = run(tiny(), steps);
     let policies = [Policy::Sectors, Policy::Writes, Policy::Prefix];
     let (mut came_back, mut cuts) = (0, 0);
-    for (step, seed) in (5..run.events.len()).flat_map(|step| (0..20).map(move |seed| (step, seed))) {
+    for (step, seed) in (5..run.events.len()).flat_map(|step| (0..crash::step(8, 20)).map(move |seed| (step, seed))) {
         let cut = after(&disk, &run, step).reboot(seed, policies[seed as usize % 3]);
         for call in 1.. {
             let disk = cut.fork();
