@@ -5,6 +5,7 @@ use std::{fs, process::Stdio, thread, time::Duration};
 use bristlecone::{Durability, Info, Repo, Signature, disk::DiskOptions};
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
+    crash::step,
     generate::Rng,
     git::{Git, Shapes, shapes},
 };
@@ -196,7 +197,7 @@ fn a_copy_that_is_killed_at_any_moment_goes_on_when_it_is_run_again() {
             let mut child =
                 place.command(["copy", "a", &to]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             thread::sleep(Duration::from_millis(5 + rng.below(120)));
-            if killed >= 6 {
+            if killed >= step(6, 12) {
                 assert!(child.wait().unwrap().success());
                 break;
             }

@@ -9,7 +9,10 @@ use std::{
 
 use bristlecone::{Info, Signature};
 use bristlecone_needs::needs;
-use bristlecone_testkit::git::{Git, Shapes, long_chain, shapes};
+use bristlecone_testkit::{
+    crash::step,
+    git::{Git, Shapes, long_chain, shapes},
+};
 use serde_json::Value;
 
 use crate::harness::{Place, Run};
@@ -284,7 +287,8 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
 #[test]
 fn an_import_that_was_killed_goes_on() {
     let place = Place::empty();
-    let from = shapes(place.path("from.git"), &Shapes { linear: 400, refs: 4, ..Shapes::default() });
+    let from =
+        shapes(place.path("from.git"), &Shapes { linear: step(400, 700) as usize, refs: 4, ..Shapes::default() });
     from.run(&["repack", "-adq"]);
     let all = from.text(&["for-each-ref", "--format=x", "refs/heads"]).lines().count();
     for format in FORMATS {

@@ -182,7 +182,7 @@ fn tezos_directories() {
         ask(&tezos, &store, &root, &other, &mut random);
         let mut ids: Vec<Oid> = store.objects.keys().copied().collect();
         ids.sort_unstable();
-        for round in 0..1200 {
+        for round in 0..if std::env::var_os("BRISTLECONE_THOROUGH").is_some() { 3000 } else { 1200 } {
             let oid = if round % 2 == 0 { root.oid } else { ids[random.below(ids.len())] };
             let (_, sound) = store.objects[&oid].clone();
             let hostile = match random.below(20) {

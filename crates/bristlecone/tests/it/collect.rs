@@ -9,7 +9,10 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
     storage::{OpenMode, RealStorage, Storage},
 };
-use bristlecone_testkit::sim::{Fault, Policy, SimStorage, Times};
+use bristlecone_testkit::{
+    crash,
+    sim::{Fault, Policy, SimStorage, Times},
+};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
@@ -609,7 +612,7 @@ fn many_refs_are_kept_through_collections_and_their_tables_do_not_grow_for_ever(
         let mut model = std::collections::BTreeMap::new();
         let name = |number: u64| format!("heads/{number:03}");
         let (mut number, mut tables_max, mut segments_max) = (0, 0, 0);
-        for round in 0..12_u64 {
+        for round in 0..crash::step(12, 25) {
             for step in 0..120 {
                 let backend = if (round + step) % 3 == 0 { &other } else { &first };
                 let place = (round * 7919 + step * 31) % 400;

@@ -340,7 +340,8 @@ fn any_flipped_bit_is_found_or_does_not_matter() {
                 format!("bit {} of byte {offset} of {name} flipped", bit % 8)
             },
         );
-        assert!(tally[&Seen::Refused] > 500 && tally[&Seen::Sound] > 500, "{tally:?}");
+        let least = step(500, 1000);
+        assert!(tally[&Seen::Refused] > least && tally[&Seen::Sound] > least, "{tally:?}");
     }
 }
 

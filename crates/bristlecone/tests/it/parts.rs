@@ -8,6 +8,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_testkit::{
+    crash::step,
     generate::Rng,
     sim::{Fault, Policy, SimStorage, Times},
 };
@@ -113,7 +114,7 @@ fn same_roots<F: Format>(format: &F, seed: u64) {
 
 #[test]
 fn roots_do_not_depend_on_how_much_may_be_pending() {
-    for seed in 0..2 {
+    for seed in 0..step(2, 4) {
         same_roots(&Native::new(), seed);
         #[cfg(feature = "tezos")]
         same_roots(&bristlecone::Tezos::new(), seed);

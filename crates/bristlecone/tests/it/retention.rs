@@ -13,7 +13,10 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
-use bristlecone_testkit::sim::{Policy, SimStorage};
+use bristlecone_testkit::{
+    crash::step,
+    sim::{Policy, SimStorage},
+};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
@@ -810,7 +813,7 @@ fn modelled(disk: &SimStorage, options: &DiskOptions, seed: usize) -> Modelled {
 
 #[test]
 fn stores_that_collect_by_themselves_keep_at_least_what_the_model_keeps() {
-    let steps = std::env::var("BRISTLECONE_RETENTION_STEPS").map_or(300, |steps| steps.parse().unwrap());
+    let steps = std::env::var("BRISTLECONE_RETENTION_STEPS").map_or(step(300, 600), |steps| steps.parse().unwrap());
     let mut collections = 0;
     for (seed, options) in [tiny(), tiny_with_maps(), tiny_as_shipped()].into_iter().enumerate() {
         let options = options.collect(true);
@@ -835,7 +838,7 @@ fn stores_that_collect_by_themselves_keep_at_least_what_the_model_keeps() {
         drop(model);
         check(&disk, &options);
     }
-    assert!(collections > 15, "{collections} collections");
+    assert!(collections > step(15, 30), "{collections} collections");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn every_flip_in_a_table_is_told_and_shows_no_wrong_ref() {
     let (mut told, mut harmless) = (0, 0);
     for path in table_files(dir.path()) {
         let whole = std::fs::read(&path).unwrap();
-        for at in (0..whole.len()).step_by(301).chain(0..56) {
+        for at in (0..whole.len()).step_by(bristlecone_testkit::crash::step(301, 151) as usize).chain(0..56) {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(&path, &flipped).unwrap();
