@@ -125,15 +125,12 @@ impl OpenRepository {
 
     /// Makes everything that was appended so far durable, also by other processes.
     pub(super) fn flush(&self) -> Result<()> {
-        let is_owed = self.worker.take_owed(FLUSH);
-        if self.options.read_only || !self.has_written() {
-            return self.poison.check();
-        }
-        let flushed = self.locked(|writer| self.make_durable(writer));
-        if is_owed && flushed.is_err() && !self.poison.is_set() {
-            self.worker.owe(FLUSH);
-        }
-        flushed
+        self.worker.settle(FLUSH, || {
+            if self.options.read_only || !self.has_written() {
+                return self.poison.check();
+            }
+            self.locked(|writer| self.make_durable(writer))
+        })
     }
 
     /// Whether anything of ours is here: else a flush would make a folder for nothing.
@@ -141,14 +138,9 @@ impl OpenRepository {
         !matches!(self.files.stat(super::journal::OURS), Ok(None))
     }
 
-    /// Does the flush that grouped appends deferred, where no thread does it. One that fails is owed again: the next append does
-    /// it, or fails.
+    /// Does the flush that grouped appends deferred, where no thread does it.
     pub(super) fn flush_deferred(&self) -> Result<()> {
-        if !self.worker.take_owed(FLUSH) {
-            return Ok(());
-        }
-        self.worker.owe(FLUSH);
-        self.flush()
+        if self.worker.is_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
     /// Has everything made durable once much was appended that need not be.

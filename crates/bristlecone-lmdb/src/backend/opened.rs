@@ -449,17 +449,9 @@ impl OpenStore {
         synced
     }
 
-    /// Makes the sync that grouped appends wait for and no thread makes. One that fails is owed again: the next append makes it,
-    /// or fails.
+    /// Makes the sync that grouped appends wait for and no thread makes.
     pub(super) fn sync_owed(&self) -> Result<()> {
-        if !self.worker.take_owed(SYNC) {
-            return Ok(());
-        }
-        let synced = self.flush();
-        if synced.is_err() && !self.poison.is_set() {
-            self.worker.owe(SYNC);
-        }
-        synced
+        if self.worker.is_owed(SYNC) { self.worker.settle(SYNC, || self.flush()) } else { Ok(()) }
     }
 
     pub(super) fn close(&self) -> Result<()> {

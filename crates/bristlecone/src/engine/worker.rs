@@ -110,6 +110,27 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
         self.inner.owed[job].load(Relaxed) && self.inner.owed[job].swap(false, AcqRel)
     }
 
+    /// Whether a job is owed that no thread will do.
+    #[inline]
+    #[must_use]
+    pub fn is_owed(&self, job: usize) -> bool {
+        self.inner.owed[job].load(Relaxed)
+    }
+
+    /// Does a job for a caller, by `work`. If it was owed and fails, it is owed again: the next call does it, or fails.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn settle<T, E>(&self, job: usize, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        // Taken first: what is asked for meanwhile is not done by this.
+        let is_owed = self.take_owed(job);
+        let done = work();
+        if is_owed && done.is_err() {
+            self.owe(job);
+        }
+        done
+    }
+
     /// Whether the thread is being stopped: a long job ends early then.
     #[must_use]
     pub fn is_stopping(&self) -> bool {

@@ -22,22 +22,12 @@ impl FsState {
         if self.read_only {
             return Ok(());
         }
-        let is_owed = self.worker.take_owed(FLUSH);
-        let flushed = self.locked(|writer| self.make_durable(writer, None));
-        if is_owed && flushed.is_err() && !self.poison.is_set() {
-            self.worker.owe(FLUSH);
-        }
-        flushed
+        self.worker.settle(FLUSH, || self.locked(|writer| self.make_durable(writer, None)))
     }
 
-    /// Makes the flush that grouped appends wait for and no thread makes. One that fails is owed again: the next append makes it,
-    /// or fails.
+    /// Makes the flush that grouped appends wait for and no thread makes.
     pub(super) fn flush_owed(&self) -> Result<(), Error> {
-        if !self.worker.take_owed(FLUSH) {
-            return Ok(());
-        }
-        self.worker.owe(FLUSH);
-        self.flush()
+        if self.worker.is_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
     /// Makes everything durable, and with it the refs: as they are, or moved on to these.
