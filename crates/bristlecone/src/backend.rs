@@ -418,6 +418,16 @@ pub struct Damage {
     pub reason: String,
 }
 
+impl Damage {
+    /// Returns the damage that an error tells of; another error as it is.
+    pub(crate) fn of(error: Error) -> Result<Self, Error> {
+        match error {
+            Error::Corrupt { file, offset, oid, reason } => Ok(Self { file, offset, oid, reason }),
+            error => Err(error),
+        }
+    }
+}
+
 /// Counters and sizes of a backend, since it was opened unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendStats {

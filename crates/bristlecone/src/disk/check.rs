@@ -204,12 +204,7 @@ impl Check<'_> {
                 Err(error) => failed.push(error),
             }
             for error in failed {
-                match error {
-                    Error::Corrupt { file, offset, oid, reason } => {
-                        self.damage_is(Damage { file, offset, oid, reason });
-                    }
-                    other => return Err(other),
-                }
+                self.damage_is(Damage::of(error)?);
             }
         }
         Ok(())

@@ -36,7 +36,7 @@ const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 48, "the fields of the head of marks add up");
 
 /// Bytes of bits that are checked at a time.
-const PART_BYTES: u64 = 4096;
+const PART_BYTES: u64 = 512;
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(PART_BYTES), "parts begin where chunks do");
 
 /// Returns the name of the marks that a state of this number was the first to name for a cold segment.

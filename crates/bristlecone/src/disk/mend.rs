@@ -1,9 +1,10 @@
 //! Mending frames of which a part is damaged: what was there follows from what stands around it.
 //!
-//! Where a frame begins and ends, its neighbours tell; which of its bytes are records, the checksums of these. How far the log was
-//! durable, who wrote the frame and when, lies between what the neighbours say of themselves. The frame's trailer depends on its
-//! whole head, and what is behind the frame repeats that trailer. So a head with which the trailer is right is the one that was there. In the same way the moves of refs are right
-//! again once that trailer is, whether a byte of them was damaged or the trailer itself.
+//! Where a frame begins and ends, its neighbours tell; which of its bytes are records, the checksums of these. How far the
+//! log was durable, who wrote the frame and when, lies between what the neighbours say of themselves. The frame's trailer
+//! depends on its whole head, and what is behind the frame repeats that trailer. So a head with which the trailer is right is
+//! the one that was there. In the same way the moves of refs are right again once that trailer is, whether a byte of them was
+//! damaged or the trailer itself.
 
 use std::{collections::HashMap, io, ops::Range, sync::Arc};
 
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{Error, storage::Storage};
 
-/// So many heads are tried for a frame.
+/// So many heads are tried for a frame; fewer for a longer payload, each KiB of which takes as long as another head.
 const TRIES_MAX: u64 = 1 << 22;
 /// In a longer payload no damaged byte is looked for.
 const PAYLOAD_MENDED_MAX: usize = 4 << 10;
@@ -225,7 +226,8 @@ impl Mender<'_> {
         let mut writers: Vec<u64> = before.nonce.into_iter().chain(behind.nonce).map(|nonce| nonce & !clock).collect();
         writers.dedup();
         let times = seconds.end.saturating_sub(seconds.start);
-        if durable_ends.len() as u64 * writers.len() as u64 * times > TRIES_MAX {
+        let tries = durable_ends.len() as u64 * writers.len() as u64 * times;
+        if tries > TRIES_MAX / (1 + payload.len() as u64 / 1024) {
             return None;
         }
         for kind in kinds.into_iter().filter(fits) {

@@ -55,9 +55,10 @@ pub(super) enum RecoveryMode {
 impl DiskBackend {
     /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
     ///
-    /// The header comes from its copy, if that is the one of these segments; a frame whose head alone is
-    /// damaged, or its trailer, or a byte of the moves of refs in it, from what stands around it, if another one follows. Accepting the end gives up what was
-    /// acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments first.
+    /// The header comes from its copy, if that is the one of these segments; a frame whose head alone is damaged, or its
+    /// trailer, or a byte of the moves of refs in it, from what stands around it, if another one follows. Accepting the end
+    /// gives up what was acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments
+    /// first.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
@@ -151,8 +152,7 @@ impl DiskState {
         let damaged = match stopped {
             Ok(()) => None,
             // Nothing of a segment counts before it was entered, nor of a frame before it was accepted.
-            Err(Error::Corrupt { file, offset, oid, reason }) => Some(Damage { file, offset, oid, reason }),
-            Err(error) => return Err(error),
+            Err(error) => Some(Damage::of(error)?),
         };
         self.follow_state(log)?;
         let mut accepted = None;
@@ -195,7 +195,8 @@ impl DiskState {
         Ok(accepted)
     }
 
-    /// Fails while another process has the store open: it may know more of the log than that has by now, and would append behind it.
+    /// Fails while another process, or another handle of this one, has the store open: it may know more of the log than that
+    /// has by now, and would append behind it.
     fn refuse_others(&self) -> Result<(), Error> {
         let mut others = Vec::new();
         self.each_reader(&mut |_, who| others.push(who)).map_err(|error| self.io(READERS, error))?;
@@ -207,7 +208,7 @@ impl DiskState {
         let other = others.into_iter().flatten().map(|who| who.process).find(|&process| process != own);
         let holder = match other {
             Some(process) => format!("process {process}, which has the store open"),
-            None => "another process, which has the store open".to_owned(),
+            None => "another process or handle, which has the store open".to_owned(),
         };
         Err(Error::Locked { file: self.storage.describe(READERS), holder, waited_ms: 0 })
     }

@@ -155,11 +155,11 @@ impl ObjectPart<'_> {
         match self.part {
             Part::Segment(number) => match view.segment(*number) {
                 // Without its marks it cannot be opened.
-                Err(Error::Corrupt { file, offset, oid, reason }) => {
-                    damage(Damage { file, offset, oid, reason });
+                Err(error) => {
+                    damage(Damage::of(error)?);
                     Ok(())
                 }
-                segment => match segment? {
+                Ok(segment) => match segment {
                     Some(segment) if *number >= COLD => view.cold_objects(segment, each, damage),
                     Some(segment) => {
                         view.log_objects(segment, (*number == last).then_some(self.end & 0xffff_ffff), each, damage)
@@ -279,7 +279,7 @@ impl DiskView<'_> {
     }
 
     /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `damage` with what `lost` makes of offset and
-    /// bytes of what lies between them. Where marks do not tell any more what is live, they are damaged, and nothing is given.
+    /// bytes of what lies between them. Where marks do not tell any more what is live, they are damaged, and that is not given.
     fn salvaged_objects(
         &self,
         segment: &Segment,
@@ -295,7 +295,10 @@ impl DiskView<'_> {
                 match segment.is_live(at) {
                     Ok(true) => {}
                     Ok(false) => return,
-                    Err(error) => return unmarked = unmarked.take().or(Some(error)),
+                    Err(error) => {
+                        unmarked.get_or_insert(error);
+                        return;
+                    }
                 }
                 result = self.give(segment, at, record, bytes, each).map(|_| ());
             }
@@ -306,14 +309,10 @@ impl DiskView<'_> {
             lost(range.start, bytes).into_iter().for_each(&mut *damage);
         }
         result?;
-        match unmarked.map(|error| self.unmarked(segment, error)) {
-            Some(Error::Corrupt { file, offset, oid, reason }) => {
-                damage(Damage { file, offset, oid, reason });
-                Ok(())
-            }
-            Some(error) => Err(error),
-            None => Ok(()),
+        if let Some(error) = unmarked {
+            damage(Damage::of(self.unmarked(segment, error))?);
         }
+        Ok(())
     }
 
     /// Calls `each` with the object of a sound record, unless it was appended again: that one is given where its index

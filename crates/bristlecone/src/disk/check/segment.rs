@@ -47,11 +47,11 @@ impl DiskView<'_> {
         let mut check = SegmentCheck { shared: *self, found: SegmentFindings::default() };
         let segment = match self.segment(number) {
             // Without its marks it cannot be opened.
-            Err(Error::Corrupt { file, offset, oid, reason }) => {
-                check.found.damages.push(Damage { file, offset, oid, reason });
+            Err(error) => {
+                check.found.damages.push(Damage::of(error)?);
                 return Ok(check.found);
             }
-            segment => segment?,
+            Ok(segment) => segment,
         };
         match (segment, self.table.state.cold(number)) {
             (None, _) => check.found.is_missing = true,
@@ -159,7 +159,7 @@ impl SegmentCheck<'_> {
             count += 1;
             match segment.is_live(at) {
                 Ok(is_live) => live += u64::from(is_live),
-                Err(error) => unmarked = unmarked.take().or(Some(error)),
+                Err(error) => _ = unmarked.get_or_insert(error),
             }
         });
         let uncovered = uncovered.map_err(failed)?;
@@ -173,12 +173,7 @@ impl SegmentCheck<'_> {
             bad.push((0, None, "the cold segment is not what the store's state says".to_owned()));
         }
         if let Some(error) = unmarked {
-            match self.shared.unmarked(segment, error) {
-                Error::Corrupt { file, offset, oid, reason } => {
-                    self.found.damages.push(Damage { file, offset, oid, reason });
-                }
-                error => return Err(error),
-            }
+            self.found.damages.push(Damage::of(self.shared.unmarked(segment, error))?);
         } else if bad.is_empty() && live != self.shared.table.state.live_of(cold).0 {
             bad.push((0, None, "its marks are of other records than the cold segment has".to_owned()));
         }
