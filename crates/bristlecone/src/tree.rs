@@ -295,12 +295,9 @@ impl<F: Format> Tree<F> {
             }
             patch
         });
-        if let Some(base) = &dir.base {
-            self.keep_written(base);
-        }
         Self {
             store: self.store.clone(),
-            held: self.held.clone(),
+            held: self.held_below(),
             base: dir.base.and_then(|at| self.store.unless_empty(at)),
             levels: self.levels_most().saturating_sub(1),
             patch,

@@ -2,9 +2,9 @@
 
 use std::ops::RangeBounds;
 
-use bristlecone_core::{Bytes, Format as _, Target, native::EntryCursor};
+use bristlecone_core::{Bytes, Format as _, native::EntryCursor};
 
-use super::{Map, not_a_value, range::MapRange};
+use super::{Map, cursor::lent_value, not_a_value, range::MapRange};
 use crate::{Listing, Result, tree::StepChange};
 
 impl Map {
@@ -96,11 +96,7 @@ impl Map {
             return Ok(None);
         }
         let Some(entry) = cursor.entry()? else { return Ok(None) };
-        let value = match entry.bound()? {
-            (_, Target::Inline(bytes)) => bytes,
-            (kind, Target::Object { at, .. }) if kind.has_contents() => self.tree.read_stored(&at)?,
-            _ => return Err(not_a_value(entry.step())),
-        };
+        let value = lent_value(&self.tree, &entry)?;
         Ok(Some((entry.step().to_vec().into(), value)))
     }
 

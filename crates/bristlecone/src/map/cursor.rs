@@ -94,11 +94,16 @@ impl<'c, 'm> MapItem<'c, 'm> {
             ItemOf::Lent(entry) => entry,
             ItemOf::Merged(entry) => return entry.contents()?.ok_or_else(|| not_a_value(entry.step())),
         };
-        match entry.bound()? {
-            (_, Target::Inline(bytes)) => Ok(bytes),
-            (kind, Target::Object { at, .. }) if kind.has_contents() => self.tree.read_stored(&at),
-            _ => Err(not_a_value(entry.step())),
-        }
+        lent_value(self.tree, entry)
+    }
+}
+
+/// Returns the value of an entry that a cursor lends, which is read if it is an object.
+pub(super) fn lent_value<'m>(tree: &'m Tree<Native>, entry: &LentEntry<'_, 'm>) -> Result<Bytes<'m>> {
+    match entry.bound()? {
+        (_, Target::Inline(bytes)) => Ok(bytes),
+        (kind, Target::Object { at, .. }) if kind.has_contents() => tree.read_stored(&at),
+        _ => Err(not_a_value(entry.step())),
     }
 }
 

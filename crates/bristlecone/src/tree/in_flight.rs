@@ -244,7 +244,9 @@ impl<F: Format> Tree<F> {
     pub(super) fn forget_written(&mut self) {
         let written = self.in_flight.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
         if let Some((index, (base, _))) = written {
-            base.iter().for_each(|base| self.keep_written(base));
+            if let (Some(base), Some(_)) = (&base, self.in_flight[index].kept.get()) {
+                self.store.snapshot.keep(&base.oid);
+            }
             self.base = base;
             self.in_flight.drain(index..).for_each(|layer| lock(&layer.spent).clear());
         }
@@ -253,18 +255,17 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Keeps a directory of what this tree goes on from, where a tree in flight keeps it that is forgotten next.
-    pub(super) fn keep_written(&self, dir: &ObjRef) {
-        if self.in_flight.iter().any(|layer| layer.kept.get().is_some()) {
-            self.store.snapshot.keep(&dir.oid);
-        }
+    /// Returns what keeps objects for this tree, or for a directory of it that becomes a tree of its own.
+    pub(super) fn held_below(&self) -> Vec<Arc<dyn Snapshot>> {
+        let written = self.in_flight.iter().filter_map(|layer| layer.kept.get());
+        self.held.iter().chain(written).cloned().collect()
     }
 
     /// Waits until what this tree goes on from is written, and goes on from its root.
     pub(crate) fn rebase(&mut self) -> Result<()> {
         self.origin = self.written_origin()?;
         self.after = None;
-        self.base = self.written_base()?;
+        self.written_base()?;
         self.forget_written();
         Ok(())
     }
