@@ -204,24 +204,23 @@ impl GitBackend {
         flushed
     }
 
-    /// Gives up, in a process that is about to end while other threads are at work. A move of a ref that has begun ends first, so that
-    /// no lock stays, unless it waits for another process; whatever would be written later fails. What no ref leads to has no
-    /// protection any more, as in any Git.
+    /// Gives up, in a process that is about to end while other threads are at work. A move of a ref that has begun ends first,
+    /// so that no lock stays, unless it waits for another process or takes longer than a second; whatever would begin later
+    /// fails. What no ref leads to has no protection any more, as in any Git.
     ///
     /// # Errors
     /// [`Error::Usage`] in a child of the process that opened the repository; [`Error::Io`].
     pub fn abandon(&self) -> Result<()> {
         let repository = &self.repository;
         repository.store_lock.refuse_child()?;
+        // Looked at once the lock is there: a move that runs goes on, and none begins behind it.
+        let _ = repository.poison.set("the process ends");
         let until = Instant::now() + ABANDON_WAIT;
         let kept = loop {
             match repository.writer.try_lock() {
                 Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(ABANDON_PAUSE),
                 Err(TryLockError::WouldBlock) => return Ok(()),
-                Ok(mut writer) => {
-                    let _ = repository.poison.set("the process ends");
-                    break writer.kept.take();
-                }
+                Ok(mut writer) => break writer.kept.take(),
                 Err(TryLockError::Poisoned(_)) => return Ok(()),
             }
         };

@@ -65,19 +65,25 @@ impl Repository {
     /// Returns the names of refs that are no text, which no store can have.
     pub(crate) fn unnamed_refs(&self) -> Result<BTreeSet<Vec<u8>>> {
         let mut unnamed: BTreeSet<Vec<u8>> = self.packed_unnamed.iter().cloned().collect();
+        let is_gone =
+            |error: &io::Error| [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind());
         let mut dirs = vec![PathBuf::from("refs")];
         while let Some(dir) = dirs.pop() {
             let path = self.layout.common_dir.join(&dir);
             let failed = |source| Error::io(path.display().to_string(), source);
             let entries = match fs::read_dir(&path) {
-                // A Git packed its refs meanwhile, and removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // A Git packed its refs meanwhile, and removed it, or made a ref of its name.
+                Err(error) if is_gone(&error) => continue,
                 entries => entries.map_err(failed)?,
             };
             for entry in entries {
                 let entry = entry.map_err(failed)?;
                 let name = dir.join(entry.file_name());
-                if entry.file_type().map_err(failed)?.is_dir() {
+                let is_dir = match entry.file_type() {
+                    Err(error) if is_gone(&error) => continue,
+                    kind => kind.map_err(failed)?.is_dir(),
+                };
+                if is_dir {
                     dirs.push(name);
                 } else if name.to_str().is_none() && !name.as_os_str().as_bytes().ends_with(b".lock") {
                     unnamed.insert(name.into_os_string().into_vec());

@@ -190,20 +190,22 @@ impl Waiting {
 
     /// Removes a lock that a process of ours left, or waits a little.
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
-        let (bytes, there) = match files.read_up_to(name, HEAD_BYTES)? {
-            ReadOutcome::Bytes(bytes) => (bytes, true),
+        let bytes = match files.read_up_to(name, HEAD_BYTES)? {
+            ReadOutcome::Bytes(bytes) => bytes,
             // No program makes one: it would be waited for in vain.
             ReadOutcome::Dir => return Err(folder_error(files, name, self.began.elapsed())),
             // Nor is a link that leads nowhere a lock of ours.
-            ReadOutcome::Absent => (Vec::new(), false),
+            ReadOutcome::Absent => Vec::new(),
         };
         if is_left(files, name, &bytes)? {
             return files.remove(name).map(drop);
         }
         let waited = self.began.elapsed();
         let left = Duration::from_millis(self.wait.held_ms).saturating_sub(waited);
-        if left.is_zero() && (there || is_listed(files, name)?) {
-            return Err(locked_error(files, name, &bytes, waited));
+        if left.is_zero()
+            && let Some(error) = held_error(files, name, waited)?
+        {
+            return Err(error);
         }
         thread::sleep(if left.is_zero() { self.pause } else { self.pause.min(left) });
         self.pause = (self.pause * 2).min(Duration::from_millis(10));

@@ -211,8 +211,7 @@ pub(crate) fn mended(
     for (index, (line, ids)) in lines.into_iter().enumerate() {
         let mut stays = ids.is_some();
         for oid in ids.iter().flatten() {
-            let nothing = oid.as_bytes().iter().all(|&byte| byte == 0);
-            stays = stays && (nothing || trusted(oid) || is_there(oid, index >= durable)?);
+            stays = stays && (!is_some(oid) || trusted(oid) || is_there(oid, index >= durable)?);
         }
         mended.changed |= !stays;
         if stays {
