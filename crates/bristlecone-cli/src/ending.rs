@@ -13,7 +13,7 @@ use std::{
 
 use bristlecone_any::AnyRepo;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 mod made;
 mod signals;
@@ -88,6 +88,14 @@ pub(crate) fn hold() -> Held {
 /// Returns the signal that asked the command to end while it was held: also after that, since the signal did nothing else.
 pub(crate) fn asked() -> Option<i32> {
     lock(&WAITING).asked
+}
+
+/// Fails if a signal asked the command to end, before anything was changed.
+pub(crate) fn heed() -> Result<()> {
+    match asked() {
+        Some(signal) => Err(Failure::stopped_by(signal, "nothing was changed")),
+        None => Ok(()),
+    }
 }
 
 /// Ends a command that did what it was to do. A signal comes too late from now on.

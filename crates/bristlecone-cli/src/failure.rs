@@ -107,11 +107,6 @@ impl Failure {
         Self::failed(format!("{what} is too large for a value: it has {has}, and at most {limit} fit; {way}"))
     }
 
-    /// An interruption before anything was changed.
-    pub(crate) fn interrupted_in_time() -> Self {
-        Self { message: "interrupted; nothing was changed".to_owned(), ..Self::interrupted() }
-    }
-
     /// The same with a sentence before it, which becomes the message; what was said is the cause.
     pub(crate) fn about(mut self, message: impl Into<String>) -> Self {
         let before = std::mem::replace(&mut self.message, message.into());

@@ -147,9 +147,7 @@ impl WorktreeGuard {
         let read = &mut |path: &[u8]| file(&after, path);
         update.check(changes, read).map_err(|refusal| to_failure(refusal, layout))?;
         self.after = Some(after);
-        if ending::asked().is_some() {
-            return Err(Failure::interrupted_in_time());
-        }
+        ending::heed()?;
         Ok(())
     }
 

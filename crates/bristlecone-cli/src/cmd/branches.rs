@@ -48,8 +48,12 @@ pub(super) struct BranchesArgs {
 }
 
 pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
-    if args.name.is_none() || args.at.is_some() || args.moves {
-        let meaning = "says at the head of which branch another one is made, where --at does not";
+    let idle = match args.moves {
+        true => args.name.is_some().then_some("names the branch whose moves are listed, where NAME does not"),
+        false => (args.name.is_none() || args.at.is_some())
+            .then_some("says at the head of which branch another one is made, where --at does not"),
+    };
+    if let Some(meaning) = idle {
         context.globals.refuse_idle_branch(meaning)?;
     }
     match (args.name, args.delete) {
@@ -99,7 +103,8 @@ fn moves(name: Option<&str>, context: &mut Context) -> Result<()> {
         let way = "`cone log` lists the commits that led to it";
         return Err(Failure::usage(format!("only Git repositories keep what a branch held before; {way}")));
     };
-    let name = match (name, opened.repo.checked_out()?) {
+    let named = context.globals.branch()?;
+    let name = match (name.or(named.as_deref()), opened.repo.checked_out()?) {
         (Some(name), _) => short_branch(name).to_owned(),
         (None, Head::Branch(name)) => name,
         (None, Head::Detached(_)) => GIT_HEAD.to_owned(),

@@ -136,9 +136,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     };
     let branch = opened.branch_to_change()?;
     drop(opened.guard_worktree(&branch.moving_ref()?)?);
-    if ending::asked().is_some() {
-        return Err(Failure::interrupted_in_time());
-    }
+    ending::heed()?;
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
     let (mut imported, summary) = with_progress(|tell| folder::import(&opened.repo, dir, &args.options(), tell))?;
     if !imported.is_empty()? {

@@ -81,9 +81,7 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
 fn check_early(args: &SetArgs, opened: &Opened, wanted: &[(Path, Given<'_>)]) -> Result<()> {
     let branch = opened.branch_to_change()?;
     drop(opened.guard_worktree(&branch.moving_ref()?)?);
-    if ending::asked().is_some() {
-        return Err(Failure::interrupted_in_time());
-    }
+    ending::heed()?;
     let tree = args.commit.begin.start(opened, &branch)?.tree(opened)?;
     wanted.iter().filter(|_| !args.force).try_for_each(|(path, _)| check_place(&tree, path))
 }

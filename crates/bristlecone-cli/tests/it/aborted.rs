@@ -362,6 +362,28 @@ fn an_import_of_a_history_into_a_git_repository_that_is_stopped_says_so_and_goes
     assert_eq!(to.text(&["rev-parse", "main"]), head);
 }
 
+#[needs(git)]
+#[test]
+fn a_signal_that_was_heard_while_a_lock_was_waited_for_has_its_own_code() {
+    let place = Place::empty();
+    let git = Git::init(place.path("r"), &[]);
+    git.write("a", "1");
+    let head = git.commit_all("one");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let lock = place.file("r/.git/index.lock", "");
+        let setting = Working::begin(&place, ["-r", "r", "set", "--worktree", "a", "2"]);
+        thread::sleep(Duration::from_millis(300));
+        setting.signal(signal);
+        fs::remove_file(lock).unwrap();
+        let (_, run) = setting.end();
+        run.failed(code, &[]);
+        assert_eq!(
+            (git.text(&["rev-parse", "main"]), git.text(&["status", "--porcelain"])),
+            (head.clone(), String::new())
+        );
+    }
+}
+
 /// What the files in a folder and below take on the disk, without the holes of those that are made long at once.
 fn room_below(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -281,6 +281,7 @@ fn moves_of_branches_are_those_of_gits_reflogs() {
     }
     let lines = place.ok(["branches", "--moves"]);
     assert!(lines.starts_with("main@{0} ") && lines.ends_with(" commit (initial): one\n"), "{lines}");
+    assert_eq!(place.ok(["branches", "--moves", "-b", "main"]), lines);
     place.fails(1, &["no branch \"nope\""], ["branches", "nope", "--moves"]);
     place.fails(2, &["leave it out"], ["branches", "main", "--moves", "-b", "main"]);
     Place::with_store().fails(2, &["only Git repositories"], ["branches", "--moves"]);

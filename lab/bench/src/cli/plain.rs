@@ -137,8 +137,8 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<()> {
         json::read(file)?;
     }
     let session = measure(args)?;
-    publish(args, &session.rows, json)?;
-    session.verdict()
+    let published = publish(args, &session.rows, json);
+    session.verdict().and(published)
 }
 
 fn measure(args: &BenchArgs) -> Result<Session> {

@@ -115,9 +115,7 @@ impl Join {
         let branch = opened.branch_to_change()?;
         // What stands against the commit is better said before the work than after. While objects are copied, nothing is locked.
         drop(opened.guard_worktree(&branch.moving_ref()?)?);
-        if ending::asked().is_some() {
-            return Err(Failure::interrupted_in_time());
-        }
+        ending::heed()?;
         let Some(ours) = branch.head()? else {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
