@@ -150,19 +150,19 @@ impl Odb {
         Ok(self.refresh_after_miss(since, false)? && self.is_there(oid)?)
     }
 
-    /// Whether the object is there, of this kind and not damaged as far as that shows: one that is loose is read and hashed, since by
-    /// default Git syncs none; of a packed one the head is read.
+    /// Whether the object is there, of this kind and not damaged: it is read and hashed. By default Git syncs no loose object, and
+    /// a pack may have decayed.
     ///
     /// # Errors
     /// Those of the system.
     pub(crate) fn is_sound(&self, oid: &Oid, kind: Kind) -> Result<bool> {
         let mut raw = Vec::new();
-        let found = self.search(oid, |place| match place {
-            Place::Packed(pack, n) => pack.header(n, &self.cache).map(|(kind, _)| Some(kind)),
-            Place::Loose(folder) => {
-                let found = folder.read_loose(oid, &mut raw)?;
-                found.map(|kind| self.check(oid, kind, &raw).map(|()| kind)).transpose()
-            }
+        let found = self.search(oid, |place| {
+            let found = match place {
+                Place::Packed(pack, n) => Some(pack.read(n, &self.cache, &mut raw)?),
+                Place::Loose(folder) => folder.read_loose(oid, &mut raw)?,
+            };
+            found.map(|kind| self.check(oid, kind, &raw).map(|()| kind)).transpose()
         });
         match found {
             Err(Error::Corrupt { .. }) => Ok(false),

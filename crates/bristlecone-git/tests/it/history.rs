@@ -307,6 +307,42 @@ fn an_export_builds_on_nothing_that_is_damaged_or_to_which_no_ref_leads() {
     }
 }
 
+/// The head of an entry does not show what has decayed behind it.
+#[needs(git)]
+#[test]
+fn an_export_writes_again_what_is_damaged_in_a_pack() {
+    // A pack of up to 64 KiB is checked as a whole.
+    let long = Rng::stream(1, 0).bytes(200_000);
+    for store in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        let from = RealGit::init(dir.path().join("from"), &[]);
+        from.write("file", &long);
+        from.write("other", "short");
+        from.commit_all("copied");
+        from.run(&["branch", "-m", "copied"]);
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        let to = RealGit::init(dir.path().join("to"), &[]);
+        to.write("file", &long);
+        to.commit_all("its own");
+        to.run(&["repack", "-adq"]);
+        let files = std::fs::read_dir(to.dir().join(".git/objects/pack")).unwrap();
+        let mut paths = files.map(|file| file.unwrap().path());
+        let pack = paths.find(|path| path.extension().is_some_and(|ending| ending == "pack")).unwrap();
+        let mut bytes = std::fs::read(&pack).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::remove_file(&pack).unwrap();
+        std::fs::write(&pack, bytes).unwrap();
+        export(store, &backend, to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap();
+        for ending in ["idx", "pack"] {
+            std::fs::remove_file(pack.with_extension(ending)).unwrap();
+        }
+        assert!(to.run(&["cat-file", "blob", "copied:file"]) == long, "{store:?}");
+    }
+}
+
 /// Old repositories have them. A store of Git's format gives back what it got.
 #[needs(git)]
 #[test]
