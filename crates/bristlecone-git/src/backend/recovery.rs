@@ -83,7 +83,7 @@ impl Recovery {
         rules: &MoveRules,
         journal: &mut Journal,
     ) -> Result<()> {
-        let wanted = self.wanted(files, journal.now())?;
+        let wanted = self.wanted(odb, journal.now())?;
         if let Some(absent) = odb.absent_alternate().filter(|_| !wanted.is_empty()) {
             // What a Git committed since may lead there, and would be taken for lost.
             let reason = "objects/info/alternates names this folder, which is not there, and what refs lead to is to be looked through \
@@ -138,7 +138,7 @@ impl Recovery {
     }
 
     /// Returns what each ref held where the lines end that are good.
-    fn wanted(&self, files: &Files, now: &Generation) -> Result<BTreeMap<String, Wanted>> {
+    fn wanted(&self, odb: &Odb, now: &Generation) -> Result<BTreeMap<String, Wanted>> {
         let mut wanted: BTreeMap<String, Wanted> = now
             .bases
             .iter()
@@ -147,7 +147,7 @@ impl Recovery {
         for line in &now.lines {
             let good = match line {
                 JournalLine::Pack(name) => self.intact.contains(name) || now.known.contains(name),
-                JournalLine::Loose(oids) => are_there(files, oids)?,
+                JournalLine::Loose(oids) => are_there(odb, oids)?,
                 JournalLine::Move { .. } => true,
             };
             if !good {
@@ -307,10 +307,10 @@ fn is_hex(name: &str, digits: usize) -> bool {
     name.len() == digits && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether these loose objects are there; torn ones were taken away.
-fn are_there(files: &Files, oids: &[Oid]) -> Result<bool> {
+/// Whether these objects are there, loose or in a pack that a Git made of them; torn ones were taken away.
+fn are_there(odb: &Odb, oids: &[Oid]) -> Result<bool> {
     for oid in oids {
-        if files.stat(&format!("objects/{}", loose::name(oid)))?.is_none() {
+        if !odb.contains(oid)? {
             return Ok(false);
         }
     }

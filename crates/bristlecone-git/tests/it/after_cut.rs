@@ -367,3 +367,34 @@ fn a_repack_takes_no_loose_object_for_durable() {
     let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
     assert!(after.branch("side").unwrap().tree().unwrap().get("f").unwrap().is_some());
 }
+
+/// A Git has packed what was written as loose objects, and syncs what it packs.
+#[test]
+fn what_a_git_packed_of_loose_objects_is_there() {
+    let engine = SimGit { loose: true, ..SimGit::default() };
+    let (sim, other) = (SimStorage::new(), SimStorage::new());
+    let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    let packed = repo(SimGit::default().create(Arc::new(other.clone())).unwrap());
+    for (n, durability) in [Durability::Synced, Durability::None].into_iter().enumerate() {
+        commit(&made, n, durability).unwrap();
+        commit(&packed, n, Durability::Synced).unwrap();
+    }
+    let head = |repo: &Repo<Git>| repo.branch("main").unwrap().head().unwrap().unwrap().oid();
+    let last = head(&made);
+    assert_eq!(head(&packed), last);
+    for (name, _) in other.files().into_iter().filter(|(name, _)| name.starts_with("objects/pack/pack-")) {
+        crate::sim::write(&sim, &name, &other.contents(&name).unwrap());
+        sim.open(&name, OpenMode::Read).unwrap().sync_data().unwrap();
+    }
+    sim.sync_dir("objects/pack").unwrap();
+    // The lines of the journal happen to be on the medium, and what the branch holds is not.
+    for (name, _) in sim.files() {
+        if name.starts_with("bristlecone/journal-") {
+            sim.open(&name, OpenMode::Read).unwrap().sync_data().unwrap();
+        } else if name.starts_with("objects/") && !name.starts_with("objects/pack/") {
+            sim.remove(&name).unwrap();
+        }
+    }
+    let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
+    assert_eq!(head(&after), last);
+}
