@@ -127,7 +127,9 @@ fn tell(report: &ImportReport, seconds: f64) {
     }
     more(report.left_out.len(), "left out");
     for name in report.unnamed.iter().take(NAMED_MAX) {
-        say!("left out: {} (its name is not UTF-8; give it another in Git)", show(OsStr::from_bytes(name)));
+        let named = str::from_utf8(name).is_ok();
+        let why = if named { "it names a ref whose name is not UTF-8" } else { "its name is not UTF-8" };
+        say!("left out: {} ({why}; give it another in Git)", show(OsStr::from_bytes(name)));
     }
     more(report.unnamed.len(), "left out");
     for missing in report.missing.iter().take(NAMED_MAX) {

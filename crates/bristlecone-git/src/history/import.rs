@@ -79,7 +79,8 @@ pub struct ImportReport {
     pub refs: Vec<MovedRef>,
     /// Refs that were left out.
     pub left_out: Vec<LeftOut>,
-    /// Names of wanted refs that were left out since they are no text, which no store can have.
+    /// Names of wanted refs that were left out since they are no text, or since the ref names another one whose name is none:
+    /// no store can have either.
     pub unnamed: Vec<Vec<u8>>,
     /// Objects that are missing or damaged, at most 10,000 of them.
     pub missing: Vec<Missing>,

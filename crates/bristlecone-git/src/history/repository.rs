@@ -17,7 +17,7 @@ use crate::{
         files::Files,
         layout::Layout,
         odb::{Odb, OdbOptions},
-        refs::Refs,
+        refs::{NO_TEXT, Refs},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
 };
@@ -35,8 +35,8 @@ pub struct Repository {
     // Commits whose parents were never fetched.
     pub(crate) shallow: HashSet<Oid>,
     pub(crate) shown: String,
-    // Names of packed refs that are no text.
-    packed_unnamed: Vec<Vec<u8>>,
+    // Names of packed refs that are no text, and of refs that name another one whose name is no text.
+    pub(crate) unnamed: BTreeSet<Vec<u8>>,
 }
 
 impl Repository {
@@ -56,15 +56,20 @@ impl Repository {
         let odb = Arc::new(Odb::open_path_with(&layout, options)?);
         let reader = Refs::open(layout.storage(), layout.algorithm, layout.head_dir()?);
         let reader = reader.with_git_dir(Some(layout.git_dir.clone()));
-        let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
-        let packed_unnamed = reader.packed_unnamed()?;
+        let mut unnamed = BTreeSet::new();
+        let refs = reader.list_noting("refs/", &mut unnamed, &mut Err)?;
+        let head = match reader.get("HEAD") {
+            // The branch that it names is left out.
+            Err(Error::Corrupt { reason, .. }) if reason == NO_TEXT => None,
+            head => head?,
+        };
         let shallow = shallow(&Files::new(layout.storage()), layout.algorithm)?;
-        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string(), packed_unnamed })
+        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string(), unnamed })
     }
 
-    /// Returns the names of refs that are no text, which no store can have.
+    /// Returns the names of refs that no store can have: those that are no text, and those of refs that name one which is none.
     pub(crate) fn unnamed_refs(&self) -> Result<BTreeSet<Vec<u8>>> {
-        let mut unnamed: BTreeSet<Vec<u8>> = self.packed_unnamed.iter().cloned().collect();
+        let mut unnamed = self.unnamed.clone();
         let is_gone =
             |error: &io::Error| [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind());
         let mut dirs = vec![PathBuf::from("refs")];

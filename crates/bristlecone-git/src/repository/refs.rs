@@ -4,7 +4,7 @@
 //! are at the time: another process may change either at any moment.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -33,7 +33,7 @@ pub(crate) use lock::{LockWait, held_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub use reflog::LoggedMove;
 pub(crate) use reflog::{LogLine, LogRules};
-pub(crate) use value::{check_name, clash, parse};
+pub(crate) use value::{NO_TEXT, check_name, clash, parse};
 
 pub(crate) use packed::PACKED_REFS;
 use packed::{PackedCache, PackedRefs};
@@ -123,7 +123,7 @@ impl Refs {
     }
 
     /// Returns the refs below `refs/` whose names start with `prefix`, in order of names. Those whose names are no text
-    /// are left out.
+    /// are left out, and so are those that name such a ref.
     ///
     /// # Errors
     /// As [`Refs::get`].
@@ -133,12 +133,23 @@ impl Refs {
 
     /// As [`Refs::list`]. Each file that makes no sense is told to `damaged`, whose error ends the listing.
     pub(crate) fn list_sound(&self, prefix: &str, damaged: &mut Damaged<'_>) -> Result<BTreeMap<String, RefTarget>> {
+        self.list_noting(prefix, &mut BTreeSet::new(), damaged)
+    }
+
+    /// As [`Refs::list_sound`]. `unnamed` takes names of what is left out: of packed refs, and of those that name a ref whose name is
+    /// no text.
+    pub(crate) fn list_noting(
+        &self,
+        prefix: &str,
+        unnamed: &mut BTreeSet<Vec<u8>>,
+        damaged: &mut Damaged<'_>,
+    ) -> Result<BTreeMap<String, RefTarget>> {
         let mut refs = BTreeMap::new();
         // Loose ones first: one that is packed meanwhile is then in one of the two.
         let parts = prefix.rsplit_once('/').map_or("refs", |(dir, _)| dir);
         let top = if parts == "refs" || parts.starts_with("refs/") { parts } else { "refs" };
         if prefix.starts_with("refs/") || "refs/".starts_with(prefix) {
-            self.list_loose(top, prefix, &mut refs, damaged)?;
+            self.list_loose(top, prefix, &mut refs, unnamed, damaged)?;
         }
         let packed = match self.packed() {
             Err(error) => return damaged(error).map(|()| refs),
@@ -148,16 +159,12 @@ impl Refs {
             if !name.starts_with(prefix) {
                 break;
             }
-            if name.starts_with("refs/") && check_name(name).is_ok() {
+            if name.starts_with("refs/") && check_name(name).is_ok() && !unnamed.contains(name.as_bytes()) {
                 refs.entry(name.clone()).or_insert(RefTarget::Object(packed.oid.into()));
             }
         }
+        unnamed.extend(packed.unnamed.iter().filter(|name| name.starts_with(prefix.as_bytes())).cloned());
         Ok(refs)
-    }
-
-    /// Returns the names of packed refs that are no text.
-    pub(crate) fn packed_unnamed(&self) -> Result<Vec<Vec<u8>>> {
-        Ok(self.packed()?.unnamed.clone())
     }
 
     /// Returns the object that a tag leads to in the end, where `packed-refs` notes it for this value of the ref;
@@ -271,6 +278,7 @@ impl Refs {
         top: &str,
         prefix: &str,
         refs: &mut BTreeMap<String, RefTarget>,
+        unnamed: &mut BTreeSet<Vec<u8>>,
         damaged: &mut Damaged<'_>,
     ) -> Result<()> {
         let mut dirs = vec![top.to_owned()];
@@ -290,6 +298,8 @@ impl Refs {
                 let slot = self.loose(&path)?;
                 if matches!(slot.loose, Loose::Dir) {
                     dirs.push(name);
+                } else if name.starts_with(prefix) && matches!(slot.loose, Loose::Broken(NO_TEXT)) {
+                    unnamed.insert(name.into_bytes());
                 } else if name.starts_with(prefix) {
                     self.check_readable(&path, &slot).or_else(&mut *damaged)?;
                     refs.extend(slot.value.map(|target| (name, target)));

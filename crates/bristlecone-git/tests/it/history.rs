@@ -259,10 +259,17 @@ fn an_import_tells_of_refs_whose_names_are_no_text() {
     from.write(OsStr::from_bytes(b".git/refs/heads/caf\xe9.lock"), "");
     let packed = [format!("{head} refs/tags/caf").as_bytes(), b"\xe9\n"].concat();
     from.write(".git/packed-refs", packed);
-    for store in FORMATS {
+    // As a clone writes it. Git does not look at a packed value of one that has a file.
+    from.write(".git/refs/remotes/origin/HEAD", b"ref: refs/remotes/origin/caf\xe9\n");
+    let (_backend, repo) = crate::backend::open(from.dir(), GitOptions::default());
+    assert_eq!(repo.backend().list_refs("refs/").unwrap().into_keys().collect::<Vec<_>>(), ["refs/heads/main"]);
+    let left_out = [&b"refs/heads/deep\xff/caf\xe9"[..], b"refs/remotes/origin/HEAD", b"refs/tags/caf\xe9"];
+    let heads = [&b"ref: refs/heads/main\n"[..], b"ref: refs/heads/caf\xe9\n"];
+    for (store, head) in FORMATS.into_iter().flat_map(|store| heads.map(|head| (store, head))) {
+        from.write(".git/HEAD", head);
         let report = imported(&from, store, false).unwrap();
         assert_eq!(report.refs.len(), 1, "{report:?}");
-        assert_eq!(report.unnamed, [&b"refs/heads/deep\xff/caf\xe9"[..], b"refs/tags/caf\xe9"]);
+        assert_eq!(report.unnamed, left_out);
     }
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
     let options = ImportOptions::default().refs(vec!["refs/heads/*".to_owned()]);

@@ -237,6 +237,10 @@ impl Destination {
             if let (RefState::New, Some(other)) = (state, clash(refs, name)) {
                 return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
             }
+            if self.repository.unnamed.contains(name.as_bytes()) {
+                let reason = "it is there and names another ref, whose name is not UTF-8; remove it in Git";
+                return Err(TransferError::refused(format!("the ref {name}"), reason));
+            }
             if matches!(state, RefState::New | RefState::Moved) {
                 let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
                 moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });

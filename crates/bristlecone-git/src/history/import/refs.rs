@@ -41,6 +41,10 @@ pub(crate) fn update<F: Format>(
         if let (true, RefState::New, Some(other)) = (git, state, clash(&found, name)) {
             return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
         }
+        if git && state == RefState::New {
+            // A listing leaves out one that is there and names what is no text.
+            backend.get_ref(name)?;
+        }
         if matches!(state, RefState::New | RefState::Moved) {
             let expected = found.get(name).map_or(Expected::Absent, |now| Expected::Is(now.clone()));
             moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });

@@ -9,13 +9,16 @@ pub(crate) const VALUE_BYTES_MAX: usize = 2048;
 /// The longest part of a name between slashes in bytes: file systems allow 255, and the lock's ending needs five.
 const PART_BYTES_MAX: usize = 250;
 
+/// What is wrong with the file of a ref that names another one whose name is no text. To Git it is like any other.
+pub(crate) const NO_TEXT: &str = "the name of another ref in it is no text";
+
 /// Reads the bytes of a ref's file.
 ///
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn parse(algorithm: Algorithm, bytes: &[u8]) -> Result<RefTarget, &'static str> {
     if let Some(rest) = bytes.strip_prefix(b"ref:") {
-        let name = str::from_utf8(rest.trim_ascii()).map_err(|_| "the name of another ref in it is no text")?;
+        let name = str::from_utf8(rest.trim_ascii()).map_err(|_| NO_TEXT)?;
         check_ref_name(name).map_err(|_| "it names another ref by what is no name")?;
         return Ok(RefTarget::Symbolic(name.to_owned()));
     }
