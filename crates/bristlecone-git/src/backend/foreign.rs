@@ -61,10 +61,10 @@ impl OpenRepository {
         }
         let mut synced = false;
         for base in bases.into_iter().filter(|base| !written.contains(base)) {
-            synced |= self.settle_foreign(writer, base)?;
+            synced = self.settle_foreign(writer, base, synced)?;
         }
         for oid in named.into_iter().filter(|oid| !written.contains(oid)) {
-            self.settle_named(writer, oid)?;
+            synced = self.settle_named(writer, oid, synced)?;
         }
         if !synced {
             self.settle_left_out(writer, requests)?;
@@ -82,7 +82,7 @@ impl OpenRepository {
         let open = requests.iter().filter(|request| request.is_open());
         for oid in open.flat_map(|request| request.batch.left_out().0) {
             // What was written lately is in a pack of ours.
-            if !self.recent.contains(oid) && self.settle_foreign(writer, *oid)? {
+            if !self.recent.contains(oid) && self.settle_foreign(writer, *oid, false)? {
                 return Ok(());
             }
         }
@@ -90,36 +90,44 @@ impl OpenRepository {
     }
 
     /// Makes durable what a Git left in an object that a ref or a tag names: itself, what it names if it is a tag, and
-    /// the parents of that. Another process may have written it, and a Git what it stands on.
-    fn settle_named(&self, writer: &mut Writer, mut oid: Oid) -> Result<()> {
+    /// the parents of that. Another process may have written it, and a Git what it stands on. Returns whether everything is synced.
+    fn settle_named(&self, writer: &mut Writer, mut oid: Oid, mut synced: bool) -> Result<bool> {
         let mut raw = Vec::new();
-        while !writer.settled.0.contains(&oid) && !self.settle_foreign(writer, oid)? {
+        while !writer.settled.0.contains(&oid) {
+            synced = self.settle_foreign(writer, oid, synced)?;
+            if synced {
+                break;
+            }
             let Ok(Some(kind)) = self.odb.read(&oid, &mut raw) else { break };
             let below = leads_to(kind, &raw);
             match (kind, below.first()) {
                 (Kind::Tag, Some(&target)) => oid = target,
-                _ => return below.into_iter().try_for_each(|parent| self.settle_foreign(writer, parent).map(drop)),
+                _ => {
+                    let mut parents = below.into_iter();
+                    return parents.try_fold(false, |synced, parent| self.settle_foreign(writer, parent, synced));
+                }
             }
         }
-        Ok(())
+        Ok(synced)
     }
 
     /// Makes durable what a Git left in a ref.
     pub(super) fn settle_value(&self, writer: &mut Writer, value: &Option<RefTarget>) -> Result<()> {
-        value.as_ref().and_then(object).map_or(Ok(()), |oid| self.settle_foreign(writer, oid).map(drop))
+        value.as_ref().and_then(object).map_or(Ok(()), |oid| self.settle_foreign(writer, oid, false).map(drop))
     }
 
-    /// Returns whether it synced everything.
-    fn settle_foreign(&self, writer: &mut Writer, oid: Oid) -> Result<bool> {
+    /// Makes an object durable that a Git may have left. `synced`: everything was synced since this append began, so that what
+    /// it stands on is durable. Returns whether that is so now.
+    fn settle_foreign(&self, writer: &mut Writer, oid: Oid, mut synced: bool) -> Result<bool> {
         if writer.settled.0.contains(&oid) {
-            return Ok(false);
+            return Ok(synced);
         }
-        let loose = self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some();
-        if loose {
+        if !synced && self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some() {
             self.poison.note(sync_foreign(&self.files))?;
+            synced = true;
         }
         writer.settled.add(oid);
-        Ok(loose)
+        Ok(synced)
     }
 }
 

@@ -202,13 +202,22 @@ fn loose_objects_that_were_closed_are_held_against_their_ids() {
 
 /// Writes what Git leaves without a sync: a commit of loose objects. Returns its id.
 fn foreign_commit(sim: &SimStorage) -> Oid {
+    foreign_commits(sim, 1)[0]
+}
+
+/// As [`foreign_commit`], so many commits, one on the other.
+fn foreign_commits(sim: &SimStorage, count: usize) -> Vec<Oid> {
     let (engine, other) = (SimGit { loose: true, ..SimGit::default() }, SimStorage::new());
     let made = repo(engine.create(Arc::new(other.clone())).unwrap());
-    commit(&made, 0, Durability::None).unwrap();
+    let commit = |n| {
+        commit(&made, n, Durability::None).unwrap();
+        made.branch("main").unwrap().head().unwrap().unwrap().oid()
+    };
+    let commits = (0..count).map(commit).collect();
     for (name, _) in other.files().into_iter().filter(|(name, _)| name.starts_with("objects/")) {
         crate::sim::write(sim, &name, &other.contents(&name).unwrap());
     }
-    made.branch("main").unwrap().head().unwrap().unwrap().oid()
+    commits
 }
 
 fn one(kind: Kind, text: &str) -> (Batch, Oid) {
@@ -314,6 +323,29 @@ fn what_was_taken_from_elsewhere_is_synced_once() {
     let usual = cost(None);
     assert!(cost(Some("one")) > usual, "what Git left is to be synced");
     assert_eq!((cost(Some("two")), cost(None)), (usual, usual));
+}
+
+#[test]
+fn what_several_parents_and_a_tag_stand_on_is_synced_once() {
+    let cost = |parents: usize| {
+        let sim = SimStorage::new();
+        let backend = SimGit::default().create(Arc::new(sim.clone())).unwrap();
+        backend.append(one(Kind::Contents, "first").0, &[], Durability::Synced).unwrap();
+        let foreign = foreign_commits(&sim, 3);
+        let (who, tree) = ("A <a@example.org> 1700000000 +0000", Algorithm::Sha1.object_id(Kind::Node, b""));
+        let lines: String = foreign[..parents].iter().map(|oid| format!("parent {oid}\n")).collect();
+        let raw = format!("tree {tree}\n{lines}author {who}\ncommitter {who}\n\nmerged\n");
+        let (mut batch, _) = one(Kind::Commit, &raw);
+        let raw = format!("object {}\ntype commit\ntag t\ntagger {who}\n\nt\n", foreign[parents - 1]);
+        let oid = Algorithm::Sha1.object_id(Kind::Tag, raw.as_bytes());
+        batch.put(Kind::Tag, oid, raw.as_bytes(), &[], &[]);
+        let before = backend.stats().syncs;
+        let to = Some(RefTarget::Object(ObjRef::from(oid)));
+        let moved = RefMove { name: "refs/tags/t".to_owned(), expected: Expected::Absent, to };
+        backend.append(batch, &[moved], Durability::Synced).unwrap();
+        backend.stats().syncs - before
+    };
+    assert_eq!(cost(1), cost(3));
 }
 
 /// Git makes a folder for a branch, and syncs neither.
