@@ -34,7 +34,7 @@ use bristlecone_git::{
     layout::Layout,
     odb::check_id,
     pack::Pack,
-    refs::Refs,
+    refs::{OF_WORKTREE, Refs},
     worktree::{WorktreeHead, checked_out},
 };
 
@@ -194,9 +194,6 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
 fn bounded(threads: NonZero<usize>) -> NonZero<usize> {
     NonZero::new(threads.get().min(THREADS_MAX)).unwrap_or(threads)
 }
-
-/// Folders of refs of which each working tree has its own.
-const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/rewritten/", "refs/worktree/"];
 
 /// Returns the commits that working trees have checked out by themselves, and the refs that others than this one have of their
 /// own, by the names of their files. `broken` takes what makes no sense.

@@ -24,12 +24,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 mod export;
 mod import;
-mod rename;
 
 pub use crate::error::FolderError;
+pub use bristlecone_git::worktree::rename_new;
 pub use export::{Exported, export, export_while};
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
-pub use rename::rename_new;
 
 /// How far an import or export is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

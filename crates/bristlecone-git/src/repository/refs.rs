@@ -33,6 +33,7 @@ pub(crate) use lock::{LockWait, held_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub use reflog::LoggedMove;
 pub(crate) use reflog::{LogLine, LogRules};
+pub use value::OF_WORKTREE;
 pub(crate) use value::{NO_TEXT, check_name, clash, parse};
 
 pub(crate) use packed::PACKED_REFS;
@@ -286,7 +287,7 @@ impl Refs {
             let own = value::is_of_worktree(&format!("{dir}/"));
             let mut names = self.files.list(&if own { below(&self.head_dir, &dir) } else { dir.clone() })?;
             if dir == "refs" && !self.head_dir.is_empty() {
-                names.extend(value::OF_WORKTREE.map(|dir| dir["refs/".len()..dir.len() - 1].to_owned()));
+                names.extend(OF_WORKTREE.map(|dir| dir["refs/".len()..dir.len() - 1].to_owned()));
             }
             for name in names {
                 let name = format!("{dir}/{name}");

@@ -1,9 +1,13 @@
 //! Files of a working tree by handle: no name is looked up through a link, so that nothing outside is read or written.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Read, Write},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
@@ -17,10 +21,7 @@ use rustix::{
     io::Errno,
 };
 
-#[cfg(target_os = "linux")]
-use rustix::fs::{RenameFlags, renameat_with};
-
-use super::index::IndexStat;
+use super::{index::IndexStat, rename::rename_new};
 
 /// The top folder of a working tree.
 #[derive(Debug)]
@@ -271,18 +272,10 @@ fn put_link(folder: &OwnedFd, hidden: &[u8], name: &[u8], target: &[u8], new: bo
     Ok(if after.inode == before.inode { after } else { before })
 }
 
-/// Moves what was written to its name. `new`: what came there meanwhile stays, where the system can tell.
+/// Moves what was written to its name. `new`: what came there meanwhile stays.
 fn put_in_place(folder: &OwnedFd, hidden: &[u8], name: &[u8], new: bool) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if new {
-        match renameat_with(folder, hidden, folder, name, RenameFlags::NOREPLACE) {
-            // Not every file system can do it.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-            done => return Ok(done?),
-        }
-    }
-    let _ = new;
-    Ok(renameat(folder, hidden, folder, name)?)
+    let [from, to] = [hidden, name].map(|name| Path::new(OsStr::from_bytes(name)));
+    if new { rename_new(folder, from, to) } else { Ok(renameat(folder, from, folder, to)?) }
 }
 
 /// Returns a name that no other file has, of this process or another.

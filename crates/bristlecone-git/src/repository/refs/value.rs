@@ -75,7 +75,7 @@ pub(crate) fn clash<'r, V>(refs: &'r BTreeMap<String, V>, name: &str) -> Option<
 }
 
 /// Folders below `refs/` of which each working tree has its own.
-pub(crate) const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/rewritten/", "refs/worktree/"];
+pub const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/rewritten/", "refs/worktree/"];
 
 /// Whether each working tree has its own ref of this name.
 pub(crate) fn is_of_worktree(name: &str) -> bool {
