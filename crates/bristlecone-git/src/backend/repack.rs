@@ -225,9 +225,14 @@ impl OpenRepository {
                 bases.insert(name, to);
             }
         }
-        // A ref that was made since may not be durable itself: where it is gone, it was lost, and no Git removed it.
+        // A ref that was made since, or made anew, may not be durable itself: where it is gone, it was lost, and no Git removed it.
+        let removed = before.iter().filter_map(|line| match line {
+            JournalLine::Move { name, to: None, .. } => Some(name),
+            _ => None,
+        });
+        let absent = now.bases.iter().filter(|(_, base)| base.is_none()).map(|(name, _)| name);
         let mut kept: Vec<JournalLine> = Vec::new();
-        for name in now.bases.iter().filter(|(_, base)| base.is_none()).map(|(name, _)| name) {
+        for name in absent.chain(removed).collect::<BTreeSet<&String>>() {
             if let Some(to) = bases.insert(name, &None).filter(|to| to.is_some()) {
                 kept.push(JournalLine::Move { name: name.clone(), from: None, to: to.clone() });
             }

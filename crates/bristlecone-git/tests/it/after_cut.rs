@@ -382,6 +382,24 @@ fn a_new_branch_whose_packs_were_repacked_comes_back() {
     assert_eq!(tree.get("f0").unwrap().as_deref(), Some(&b"value 0"[..]));
 }
 
+/// The removal is durable by chance, and the new branch is not.
+#[test]
+fn a_branch_that_was_removed_and_made_anew_comes_back_after_a_repack() {
+    let engine = SimGit { repack_min: 4, ..SimGit::default() };
+    let sim = SimStorage::new();
+    let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    commit(&made, 0, Durability::Synced).unwrap();
+    let main = made.branch("main").unwrap();
+    main.compare_and_set(main.head().unwrap(), None, Durability::None).unwrap();
+    ["refs/heads", "logs/refs/heads"].into_iter().for_each(|dir| sim.sync_dir(dir).unwrap());
+    (1..9).for_each(|n| commit(&made, n, Durability::None).unwrap());
+    let cut = sim.reboot(1, Policy::Lost);
+    assert!(cut.contents("refs/heads/main").is_none());
+    let after = repo(engine.open(Arc::new(cut)).unwrap());
+    let tree = after.branch("main").unwrap().tree().unwrap();
+    assert_eq!(tree.get("f1").unwrap().as_deref(), Some(&b"value 1"[..]));
+}
+
 /// What a process wrote as loose objects is in none of the packs that another one repacks.
 #[test]
 fn a_repack_takes_no_loose_object_for_durable() {
