@@ -1,9 +1,9 @@
 //! Histories whose objects are not what their ids say.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, Oid, RefMove,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, ObjRef, Oid, RefMove,
     RefTarget, Repo, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
@@ -11,7 +11,9 @@ use bristlecone::{
 };
 use bristlecone_git::{
     backend::GitOptions,
-    history::{ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import},
+    history::{
+        ExportOptions, ImportOptions, ImportReport, Repository, StoreFormat, TransferError, export, import, move_refs,
+    },
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
@@ -246,6 +248,33 @@ fn a_ref_that_has_no_place_beside_another_moves_none() {
         assert_eq!((&*name, &*other), ("refs/heads/b/c", "refs/heads/b"));
         assert!(!to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/a"]).0);
     }
+}
+
+/// A store may have a name and one below it, and longer ones than a file system takes.
+#[needs(git)]
+#[test]
+fn a_ref_that_no_git_repository_can_have_moves_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = RealGit::init(dir.path(), &[]);
+    let head: Oid = to.commit_all("its own").parse().unwrap();
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let long = "x".repeat(251);
+    let own = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    for name in ["b", &long] {
+        let info = crate::backend::info(name, Durability::None);
+        own.branch(name).unwrap().edit(&info, |tree| tree.set("file", name)).unwrap();
+    }
+    let moved = |name: &str| {
+        let names = ["refs/heads/b".to_owned(), format!("refs/heads/{name}")];
+        let wanted = BTreeMap::from(names.map(|name| (name, RefTarget::Object(ObjRef::from(head)))));
+        move_refs(&repo, &wanted, false, None).map(drop)
+    };
+    let exported = export(FORMATS[1], own.backend(), to.dir(), &ExportOptions::default(), &mut |_| {}).map(drop);
+    for done in [moved("b/c"), moved(&long), exported] {
+        let refused = matches!(done, Err(TransferError::Store(Error::RefClash { .. } | Error::RefName { .. })));
+        assert!(refused, "{done:?}");
+    }
+    assert!(!to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/b"]).0);
 }
 
 #[needs(git)]

@@ -27,7 +27,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
-        refs::{clash, held_error},
+        refs::{check_name, clash, held_error},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
@@ -242,6 +242,10 @@ impl Destination {
                 return Err(TransferError::refused(format!("the ref {name}"), reason));
             }
             if matches!(state, RefState::New | RefState::Moved) {
+                check_name(name)?;
+                if let RefTarget::Symbolic(to) = to {
+                    check_name(to)?;
+                }
                 let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
                 moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
             }

@@ -10,7 +10,11 @@ use crate::{
         error::TransferError,
         report::{FOLLOWING, MovedRef, RefState},
     },
-    repository::{files::Files, layout::Layout, refs::clash},
+    repository::{
+        files::Files,
+        layout::Layout,
+        refs::{check_name, clash},
+    },
     worktree::HeldRefs,
 };
 
@@ -37,15 +41,22 @@ pub(crate) fn update<F: Format>(
             Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,
         };
-        // A Git repository cannot have both, and its refs move one after the other.
-        if let (true, RefState::New, Some(other)) = (git, state, clash(&found, name)) {
-            return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
+        let moves_now = matches!(state, RefState::New | RefState::Moved);
+        if git && moves_now {
+            // Refs of a Git repository move one after the other: what it cannot have is told before the first.
+            check_name(name)?;
+            if let RefTarget::Symbolic(to) = to {
+                check_name(to)?;
+            }
         }
         if git && state == RefState::New {
+            if let Some(other) = clash(&found, name).or_else(|| clash(wanted, name)) {
+                return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
+            }
             // A listing leaves out one that is there and names what is no text.
             backend.get_ref(name)?;
         }
-        if matches!(state, RefState::New | RefState::Moved) {
+        if moves_now {
             let expected = found.get(name).map_or(Expected::Absent, |now| Expected::Is(now.clone()));
             moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
         }
