@@ -10,7 +10,10 @@ use smallvec::SmallVec;
 use super::{
     Native, cut,
     cut::{Token, step_hash},
-    node::{EncodeItem, NodeChild, encode, has_child, item_child, item_step, write_inner_item, write_leaf_item},
+    node::{
+        EncodeItem, NodeChild, check_length, encode, has_child, item_child, item_step, leaf_item_bytes,
+        write_inner_item, write_leaf_item,
+    },
 };
 use crate::{ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Oid, STEP_BYTES_MAX, Sink, escape};
 
@@ -153,7 +156,7 @@ impl DirBuilder {
     ///
     /// # Errors
     /// [`FormatError::Unsorted`] for a step that does not come after the one before; [`FormatError::Unsupported`] for one
-    /// of more than 4,096 bytes. The builder stays as it was.
+    /// of more than 4,096 bytes, and where a directory that is not split would have 4 GiB. The builder stays as it was.
     pub fn push<K: Sink>(
         &mut self,
         sink: &mut K,
@@ -166,6 +169,11 @@ impl DirBuilder {
         }
         if self.count > 0 && step <= &self.last[..] {
             return Err(FormatError::Unsorted { index: self.count, step: escape(step) });
+        }
+        if !self.native.split {
+            let (items, bytes) =
+                self.levels.first().map_or((0, 0), |leaves| (leaves.items.len(), leaves.buffer.len() as u64));
+            check_length(items + 1, leaf_item_bytes(step, Mode::USUAL, kind, target).saturating_add(bytes))?;
         }
         self.last.clear();
         self.last.extend_from_slice(step);

@@ -7,7 +7,7 @@ use super::{
     id, read_oid,
 };
 use crate::{
-    ChangeTarget, EntryKind, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
+    ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{AppendBytes, ByteReader, DecodeError, write_prefixed, write_varint},
 };
 
@@ -15,6 +15,8 @@ use crate::{
 const HEADER_BYTES: usize = 4;
 /// Bytes of a wide header: 8 = 1 level + 1 flags + 2 zero + 4 count.
 const WIDE_HEADER_BYTES: usize = 8;
+/// Bytes of a wide leaf for each item, beside the item: 5 = 4 end + 1 fingerprint.
+const WIDE_ITEM_BYTES: u64 = 5;
 const WIDE: u8 = 1;
 /// Every item has a child: the child's index is the item's.
 const ALL_CHILDREN: u8 = 2;
@@ -456,6 +458,39 @@ pub(super) fn write_leaf_item(
         }
         Foreign(oid) => write_prefixed(out, oid.as_bytes()),
     }
+}
+
+/// Counts the bytes that are written.
+struct WrittenBytes(u64);
+
+impl AppendBytes for WrittenBytes {
+    #[inline]
+    fn append_byte(&mut self, _: u8) {
+        self.0 += 1;
+    }
+
+    #[inline]
+    fn append_bytes(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len() as u64;
+    }
+}
+
+/// Returns the bytes of an item of a leaf.
+#[inline]
+pub(super) fn leaf_item_bytes(step: &[u8], mode: Mode, kind: EntryKind, target: &ChangeTarget<'_>) -> u64 {
+    let mut written = WrittenBytes(0);
+    write_leaf_item(&mut written, step, mode, kind, target);
+    written.0
+}
+
+/// Fails where a leaf of so many items, which have so many bytes together, would be longer than a node can be: ends in it, and
+/// its own length in a record, have 32 bits.
+pub(super) fn check_length(items: usize, bytes: u64) -> Result<(), FormatError> {
+    let beside = (items as u64).saturating_mul(WIDE_ITEM_BYTES).saturating_add(WIDE_HEADER_BYTES as u64);
+    if beside.saturating_add(bytes) > u64::from(u32::MAX) {
+        return Err(FormatError::Unsupported { format: "native", what: "4 GiB of entries in one piece" });
+    }
+    Ok(())
 }
 
 /// Appends an item of an inner node to `out`.

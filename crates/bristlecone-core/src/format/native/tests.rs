@@ -520,6 +520,24 @@ fn options_round_trip() {
     assert!(Native::from_options("unknown=1").is_err());
 }
 
+#[test]
+fn what_one_piece_cannot_hold_is_refused_before_it_is_made() {
+    let refused = FormatError::Unsupported { format: "native", what: "4 GiB of entries in one piece" };
+    // Beside the items are a header of 8 bytes, and 5 bytes for each.
+    let most = u64::from(u32::MAX) - 8 - 5 * 3;
+    assert_eq!(node::check_length(3, most), Ok(()));
+    for (items, bytes) in [(3, most + 1), (4, most), (usize::MAX, 0), (0, u64::MAX)] {
+        assert_eq!(node::check_length(items, bytes).unwrap_err(), refused, "{items} items of {bytes} bytes");
+    }
+    // One MiB under 4,200 names.
+    let (value, names) = (vec![0; 1 << 20], (0..4200u32).map(u32::to_be_bytes).collect::<Vec<_>>());
+    let to = Some((EntryKind::Value, ChangeTarget::Inline(&value)));
+    let change = |step| Change { step, mode: Mode::USUAL, to };
+    let changes: Vec<Change<'_>> = names.iter().map(|step| change(&step[..])).collect();
+    let native = Native::new().split(false);
+    assert_eq!(native.update(&Objects::default(), &mut Ignore, None, &changes).unwrap_err(), refused);
+}
+
 /// Bytes of a proof of some lookups: for each node on the way its header, the groups of items that are
 /// looked at, and the digests beside them; without compression or shared headers.
 fn proof_bytes(objects: &Objects, root: &ObjRef, group: usize, steps: &[Vec<u8>]) -> usize {

@@ -48,7 +48,20 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
         return Ok(Some(root));
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
+    if !is_wide(native, sink, changes.len()) {
+        // All of them are encoded at once.
+        node::check_length(changes.len(), changes.iter().map(change_bytes).fold(0, u64::saturating_add))?;
+    }
     write(native, sink, |writer| update_with(writer, source, base, changes))
+}
+
+/// Returns the bytes that a change takes while it is made.
+#[inline]
+fn change_bytes(change: &Change<'_>) -> u64 {
+    match &change.to {
+        Some((kind, target)) => node::leaf_item_bytes(change.step, change.mode, *kind, target),
+        None => change.step.len() as u64,
+    }
 }
 
 /// As [`update`], with changes that are made when they are needed.
@@ -381,6 +394,9 @@ impl<K: Sink> NativeWriter<'_, K> {
         }
         let cuts = if same { smallvec![0] } else { self.cuts(level, &items) };
         if cuts.len() == 1 {
+            if !self.native.split {
+                node::check_length(items.len(), items.iter().map(|item| item.bytes.len() as u64).sum())?;
+            }
             let oid = encode(&mut self.body, level, &items, self.native.group);
             if oid == base.oid {
                 return Ok(Some(*base));

@@ -34,7 +34,8 @@ pub(super) struct NativeEdit<'e> {
     pub(super) item: Option<NodeItem<'e>>,
 }
 
-/// Returns a place in the bytes of changes. Their caller holds them in memory many times over; beyond this the answer would be wrong.
+/// Returns a place in the bytes of changes. Those of the leaves were counted before, or are a stretch of a wide level; those above have
+/// a small part of that.
 #[inline]
 fn place(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("the changes of a level have fewer than 4 GiB")
