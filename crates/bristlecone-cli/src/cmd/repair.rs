@@ -14,7 +14,8 @@ Examples:
   cone repair --accept-end   give up what was lost at the end of the log, and go on
 
 The header, a file named store, is restored from segments/store.copy if that copy belongs to the segments which
-are there. A frame of the log is put right by what stands around it, if its head alone is damaged, or its end by a byte or so.
+are there. A frame of the log is put right by what stands around it, if no more than its head and trailer is damaged, or
+its end by a byte or so.
 Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
 --accept-end the store goes on without what is lost; all bytes behind the end are first copied to a file beside the
 segments. `cone check` tells what is damaged otherwise.")]

@@ -10,10 +10,7 @@ use std::{collections::HashMap, io, ops::Range, sync::Arc};
 
 use super::{
     StoreHeader,
-    frame::{
-        self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, PAYLOAD_BYTES_MAX, TRAILER_BYTES, take_refs, take_state,
-        word64,
-    },
+    frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, PAYLOAD_BYTES_MAX, TRAILER_BYTES, take_refs, take_state},
     segment::{Segment, SegmentHead},
     survey::each_record,
     walk::{FrameStep, FrameWalk},
@@ -114,7 +111,7 @@ fn mend_segment(segment: &Segment, salt: u64, next: Option<&SegmentHead>) -> io:
             }
         }
     }
-    // The head of the seal, behind which no frame is.
+    // The seal, its head damaged, behind which no frame is.
     if let Some((end, behind)) = next.filter(|next| !walk.sealed && (walk.at + 1..=segment.bytes).contains(&next.0)) {
         mender.fill_head(walk.at..end, &behind)?;
     }
@@ -159,11 +156,12 @@ impl Mender<'_> {
         self.pass(offset, frame, head)
     }
 
-    /// Writes the head of the frame that has these bytes, if it is one and its head is all that is damaged.
+    /// Writes head and trailer of the frame that has these bytes, if it is one and no more than these is damaged.
     fn fill_head(&mut self, range: Range<u64>, behind: &Seam) -> io::Result<()> {
         let Some(before) = self.before.take() else { return Ok(()) };
         let Some(head) = self.head(&range, &before, behind)? else { return Ok(()) };
         self.segment.write_all_at(&head, range.start)?;
+        self.segment.write_all_at(&behind.chain.to_le_bytes(), range.end - TRAILER_BYTES as u64)?;
         self.mended += 1;
         match self.segment.frame(range.start, self.salt)? {
             Some((frame, head)) => self.pass(range.start, &frame, &head),
@@ -171,14 +169,11 @@ impl Mender<'_> {
         }
     }
 
-    /// Returns the head of the frame that has these bytes, if it follows from what stands around it.
+    /// Returns the head of the frame that has these bytes, if it follows from what stands around it. The trailer is what the frame
+    /// behind repeats, whatever stands there.
     fn head(&self, range: &Range<u64>, before: &Seam, behind: &Seam) -> io::Result<Option<[u8; HEAD_BYTES]>> {
         let (segment, span) = (self.segment, range.end - range.start);
         if span < EMPTY_BYTES || behind.sequence != before.sequence.wrapping_add(1) {
-            return Ok(None);
-        }
-        let trailer = segment.bytes_at(range.end - TRAILER_BYTES as u64, TRAILER_BYTES as u64)?;
-        if word64(&trailer, 0) != behind.chain {
             return Ok(None);
         }
         let (records_at, most) = (range.start + HEAD_BYTES as u64, span - EMPTY_BYTES);

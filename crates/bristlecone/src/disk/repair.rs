@@ -55,10 +55,10 @@ pub(super) enum RecoveryMode {
 impl DiskBackend {
     /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
     ///
-    /// The header comes from its copy, if that is the one of these segments; a frame whose head alone is damaged, or its
-    /// trailer, or a byte of the moves of refs in it, from what stands around it, if another one follows. Accepting the end
-    /// gives up what was acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments
-    /// first.
+    /// The header comes from its copy, if that is the one of these segments; a frame of which head and trailer are
+    /// damaged at most, or the trailer and a byte of the moves of refs in it, from what stands around it, if another one
+    /// follows. Accepting the end gives up what was acknowledged and is lost: whatever stands behind the end is copied to a
+    /// file beside the segments first.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
