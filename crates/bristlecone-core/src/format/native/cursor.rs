@@ -127,11 +127,15 @@ impl<'a, S: Source> LevelCursor<'a, S> {
             }
             depth -= 1;
         }
-        self.stack.truncate(depth);
+        let mut left = self.stack.split_off(depth).into_iter();
         let index = self.index();
         self.set_index(if direction == Direction::Forward { index + 1 } else { index - 1 });
         while self.node()?.level > self.floor {
             self.descend()?;
+            // The piece that it was in on that level.
+            if let Some((before, _)) = left.next() {
+                check_behind(&view(&before)?, &self.node()?, direction)?;
+            }
             if direction == Direction::Reverse {
                 let last = self.node()?.len().saturating_sub(1);
                 self.set_index(last);

@@ -116,6 +116,13 @@ fn walks_over_pieces_that_are_named_twice_end() {
         assert!((0..ENOUGH).any(|_| cursor.next().is_err()));
         cursor.seek_end().unwrap();
         assert!((0..ENOUGH).any(|_| cursor.previous().is_err()));
+        // An edit looks at the pieces behind that in which it falls, and at those before.
+        for step in [&b"aa"[..], b"c"] {
+            let to = Some((EntryKind::Value, ChangeTarget::Inline(b"2")));
+            let change = Change { step, mode: Mode::USUAL, to };
+            let refused = native.update(&objects, &mut Put(&objects, 0), Some(&root), &[change]);
+            assert!(matches!(refused, Err(FormatError::Inconsistent { .. })), "{count}, {step:?}: {refused:?}");
+        }
     }
 }
 
