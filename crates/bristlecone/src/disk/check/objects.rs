@@ -200,9 +200,9 @@ impl DiskView<'_> {
                     self.salvaged_objects(
                         segment,
                         &|each| salvage_gap(segment, offset..end, each),
+                        false,
                         each,
                         damage,
-                        &|_, _| None,
                     )?;
                 }
                 FrameStep::Frame { offset, frame, .. } => {
@@ -231,16 +231,7 @@ impl DiskView<'_> {
         if !segment.records_right(frame_at, frame).map_err(failed)? {
             let records_at = frame_at + HEAD_BYTES as u64;
             let stretch = Stretch::of_records(records_at..records_at + record_bytes);
-            return self.salvaged_objects(
-                segment,
-                &|each| stretch.salvage(segment, each),
-                each,
-                damage,
-                &|at, bytes| {
-                    let (oid, reason) = lost_record(bytes);
-                    Some(self.damage(&segment.name, at, oid, reason))
-                },
-            );
+            return self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), true, each, damage);
         }
         let mut result = Ok(());
         let stopped = each_record(segment, frame_at, record_bytes, &mut |at, record, bytes| {
@@ -270,29 +261,25 @@ impl DiskView<'_> {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
-        let stretch = Stretch::of_records(records);
-        self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), each, damage, &|at, bytes| {
-            let (oid, reason) = lost_record(bytes);
-            Some(self.damage(&segment.name, at, oid, reason))
-        })
+        let stretch = Stretch::of_records(COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES));
+        self.salvaged_objects(segment, &|each| stretch.salvage(segment, each), true, each, damage)
     }
 
-    /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `damage` with what `lost` makes of offset and
-    /// bytes of what lies between them. Where marks do not tell any more what is live, they are damaged, and that is not given.
+    /// Calls `each` for the objects that `salvage` finds in a damaged stretch, and `damage` for what lies between them, if that is to
+    /// be `told`. Where marks do not tell any more what is live, they are damaged, and that is not given.
     fn salvaged_objects(
         &self,
         segment: &Segment,
         salvage: &dyn Fn(EachRecord<'_>) -> io::Result<Vec<Range<u64>>>,
+        told: bool,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
-        lost: &dyn Fn(u64, &[u8]) -> Option<Damage>,
     ) -> Result<(), Error> {
         let failed = |error| self.io(&segment.name, error);
-        let (mut result, mut unmarked) = (Ok(()), None);
+        let (mut result, mut unmarked, mut checked) = (Ok(()), None, None);
         let uncovered = salvage(&mut |at, record, bytes| {
             if result.is_ok() {
-                match segment.is_live(at) {
+                match segment.is_next_live(at, &mut checked) {
                     Ok(true) => {}
                     Ok(false) => return,
                     Err(error) => {
@@ -303,10 +290,11 @@ impl DiskView<'_> {
                 result = self.give(segment, at, record, bytes, each).map(|_| ());
             }
         });
-        for range in uncovered.map_err(failed)? {
+        for range in uncovered.map_err(failed)?.into_iter().filter(|_| told) {
             let mut buffer = Vec::new();
             let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
-            lost(range.start, bytes).into_iter().for_each(&mut *damage);
+            let (oid, reason) = lost_record(bytes);
+            damage(self.damage(&segment.name, range.start, oid, reason));
         }
         result?;
         if let Some(error) = unmarked {

@@ -152,12 +152,12 @@ impl SegmentCheck<'_> {
     /// Checks a cold segment.
     fn cold(&mut self, segment: &Segment, cold: &ColdSegment) -> Result<(), Error> {
         let failed = |error| self.shared.io(&segment.name, error);
-        let (mut bad, mut count, mut live, mut unmarked) = (Vec::new(), 0, 0, None);
+        let (mut bad, mut count, mut live, mut unmarked, mut checked) = (Vec::new(), 0, 0, None, None);
         let whole = cold_is_whole(segment, self.shared.header.salt, cold).map_err(failed)?;
         let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
         let uncovered = Stretch::of_records(records).salvage(segment, &mut |at, _, _| {
             count += 1;
-            match segment.is_live(at) {
+            match segment.is_next_live(at, &mut checked) {
                 Ok(is_live) => live += u64::from(is_live),
                 Err(error) => _ = unmarked.get_or_insert(error),
             }
