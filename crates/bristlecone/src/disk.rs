@@ -360,8 +360,9 @@ impl DiskBackend {
                 return Err(error);
             }
             if shared.lock.is_some() {
-                shared.gather_notes();
-                shared.derived.remove_abandoned();
+                let names = shared.derived.names();
+                shared.gather_notes(&names);
+                shared.derived.remove_abandoned_of(&names);
             }
         }
         shared.look_for_garbage();

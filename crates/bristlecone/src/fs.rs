@@ -125,6 +125,7 @@ impl FsBackend {
         }
         // A sweep that was cut off is ended.
         state.locked(|_| Ok(()))?;
+        state.derived.remove_abandoned();
         Ok(Self(state))
     }
 

@@ -158,6 +158,9 @@ impl OpenRepository {
             waiting: AtomicUsize::new(0),
             repack_lock,
         });
+        if ours {
+            shared.derived.remove_abandoned();
+        }
         shared.worker.serve(&shared);
         Ok(shared)
     }

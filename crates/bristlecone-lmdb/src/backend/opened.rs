@@ -341,6 +341,9 @@ impl OpenStore {
             counters: Counters::default(),
             _mark: mark,
         });
+        if !read_only {
+            store.derived.remove_abandoned();
+        }
         store.worker.serve(&store);
         store._mark.serve(&store);
         Ok(store)

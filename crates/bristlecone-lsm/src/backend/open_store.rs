@@ -190,6 +190,9 @@ impl OpenStore {
             holder,
         });
         store.pages.mark(found.unclean);
+        if !read_only {
+            store.derived.remove_abandoned();
+        }
         store.syncer.serve(&store);
         store.indexer.serve(&store);
         Ok(store)

@@ -81,6 +81,24 @@ fn what_is_open_for_reading_is_not_written() {
     backend.close().unwrap();
 }
 
+/// What a process left that died while it wrote a derived file goes when the store is opened to be written.
+#[test]
+fn what_is_left_of_a_derived_file_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), LsmOptions::default());
+    backend.write_derived("history", b"whole").unwrap();
+    drop(backend);
+    let left = dir.path().join("derived/history.new-0123456789abcdef");
+    fs::write(&left, "a part").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::options().write(true).open(&left).unwrap().set_modified(old).unwrap();
+    for read_only in [true, false] {
+        let backend = open(dir.path(), read_only).unwrap();
+        assert_eq!(left.exists(), read_only);
+        assert_eq!(backend.read_derived("history").unwrap().as_deref(), Some(&b"whole"[..]));
+    }
+}
+
 #[test]
 fn what_a_killed_creation_left_is_replaced_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();

@@ -89,9 +89,10 @@ impl DiskState {
         made.inspect_err(|_| _ = self.storage.remove(&new)).map(|()| note)
     }
 
-    /// Adds the notes of backends that have ended to the count. The caller holds the store's lock.
-    pub(super) fn gather_notes(&self) {
-        let notes = self.abandoned(OpenMode::Write);
+    /// Adds the notes of backends that have ended to the count; `names`: the files among which they are. The caller holds the
+    /// store's lock.
+    pub(super) fn gather_notes(&self, names: &[String]) {
+        let notes = self.abandoned(names, OpenMode::Write);
         if notes.is_empty() {
             return;
         }
@@ -114,7 +115,7 @@ impl DiskState {
     /// Returns how many bytes backends that have ended left, as far as is known.
     pub(super) fn reclaimable_bytes(&self) -> u64 {
         let counted = self.read_count();
-        let noted = self.abandoned(OpenMode::Read).into_iter().filter_map(|(_, left)| left);
+        let noted = self.abandoned(&self.derived.names(), OpenMode::Read).into_iter().filter_map(|(_, left)| left);
         let noted = noted.filter(|left| counted.iter().all(|one| one.note != left.note));
         counted.iter().copied().chain(noted).fold(0, |sum, left| sum.saturating_add(left.bytes))
     }
@@ -123,7 +124,7 @@ impl DiskState {
     pub(super) fn forget_source(&self, source: &str) -> Result<(), Error> {
         let source = source_word(source);
         self.locked(|_| {
-            self.gather_notes();
+            self.gather_notes(&self.derived.names());
             let mut all = self.read_count();
             let before = all.len();
             all.retain(|left| left.source != source);
@@ -135,7 +136,7 @@ impl DiskState {
     /// dropped them.
     pub(super) fn forget_bytes(&self, mut dropped: u64) -> Result<(), Error> {
         self.locked(|_| {
-            self.gather_notes();
+            self.gather_notes(&self.derived.names());
             let mut all = self.read_count();
             if all.is_empty() || dropped == 0 {
                 return Ok(());
@@ -149,9 +150,8 @@ impl DiskState {
         })
     }
 
-    /// Returns the notes that no process holds, locked, and what they say; `None` where they say nothing.
-    fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
-        let names = self.storage.list(DERIVED).unwrap_or_default();
+    /// Returns the notes with these names that no process holds, locked, and what they say; `None` where they say nothing.
+    fn abandoned(&self, names: &[String], mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
         let found = names.iter().filter_map(|name| {
             let number = name.strip_prefix(NOTE).or_else(|| name.strip_prefix(NOTE_NEW))?;
             let number = u64::from_str_radix(number, 16).ok().filter(|_| number.len() == 16)?;

@@ -114,9 +114,20 @@ impl Derived {
         })
     }
 
-    /// Removes what processes have left that died while they wrote a file.
-    pub(crate) fn remove_abandoned(&self) {
-        for name in self.storage.list(&self.folder).unwrap_or_default() {
+    /// Removes what processes have left that died while they wrote a file: a backend does so when it is opened to be written.
+    /// What cannot be removed stays.
+    pub fn remove_abandoned(&self) {
+        self.remove_abandoned_of(&self.names());
+    }
+
+    /// Returns the names of all files in the folder.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.storage.list(&self.folder).unwrap_or_default()
+    }
+
+    /// As [`Derived::remove_abandoned`], of the files with these names.
+    pub(crate) fn remove_abandoned_of(&self, names: &[String]) {
+        for name in names {
             let digits = name.rsplit_once(NEW).map_or("", |(_, digits)| digits);
             let path = format!("{}/{name}", self.folder);
             if digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) && self.is_abandoned(&path) {
