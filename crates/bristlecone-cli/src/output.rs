@@ -63,12 +63,17 @@ impl Output {
         Ok(())
     }
 
-    /// Writes a line for people that says what was done, or that there was nothing to do. Should writing fail from here on, the error
-    /// says it; where standard output was closed from the start nobody wants to hear it.
+    /// Writes a line for people that says what was done, or that there was nothing to do, and notes it.
     pub(crate) fn made(&mut self, text: impl Into<String>) -> Result<()> {
         let text = text.into();
-        self.made = Some(text.clone());
+        self.note_made(text.as_str());
         self.line(text)
+    }
+
+    /// Notes what was done, where other output tells it. Should writing fail from here on, the error says it; where standard output was
+    /// closed from the start nobody wants to hear it.
+    pub(crate) fn note_made(&mut self, text: impl Into<String>) {
+        self.made = Some(text.into());
     }
 
     /// Writes bytes as they are.

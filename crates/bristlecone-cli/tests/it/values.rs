@@ -105,6 +105,7 @@ fn a_closed_standard_input_is_no_value() {
 #[test]
 fn what_finds_no_standard_output_is_not_given() {
     let place = Place::with_store();
+    place.ok(["set", "d/e", "1"]);
     for way in [">&-", "1< /dev/null"] {
         let run = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -114,6 +115,10 @@ fn what_finds_no_standard_output_is_not_given() {
         for line in ["set a 1", "set a 1", "del a", "set a 2", "branches new", "branches -d new", "gc"] {
             assert_eq!(run(line).code, 0, "{line}");
         }
+        // An id that a branch names is not lost with the output.
+        assert_eq!(run("subtree split -P d -b split").code, 0);
+        assert_eq!(place.ok(["get", "e", "-b", "split"]), "1");
+        run("subtree split -P d").failed(3, &["cannot write to standard output", "closed"]);
         for line in ["get a", "list", "log", "branches", "info", "check", "-o json list", "--help", "completions bash"]
         {
             run(line).failed(3, &["cannot write to standard output", "closed"]);
@@ -173,6 +178,8 @@ fn what_else_could_not_be_told_is_done() {
     place.ok(["-r", "other", "set", "b", "1"]);
     untold(&place, "subtree add -P lib other main", "at lib on main as commit");
     assert_eq!(place.ok(["get", "lib/b"]), "1");
+    untold(&place, "subtree split -P lib -b split", "made the branch split at commit");
+    untold(&place, "-o json subtree split -P lib -b split", "the branch split is at commit");
 }
 
 #[test]

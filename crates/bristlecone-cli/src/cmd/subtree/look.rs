@@ -11,6 +11,7 @@ use crate::{
     failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
     output::{fields, put_name},
+    streams,
     text::{self, show},
 };
 
@@ -37,6 +38,10 @@ pub(super) struct SplitArgs {
 pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     let prefix = args.prefix.path()?;
     let branch = context.globals.branch()?;
+    if branch.is_none() {
+        // What is printed is all that names the commits.
+        streams::check_output()?;
+    }
     let opened = context.globals.elsewhere(None).open(Access::Write)?;
     let Some(head) = opened.commit_to_read(args.rev.as_ref())? else {
         return Err(Failure::negative("there is no commit yet; make one first"));
@@ -46,7 +51,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     let split = through_history(|| subtree.split(head, onto, None)).map_err(|error| explained(&opened, error))?;
     let split = split.ok_or_else(|| no_directory(&prefix, head))?;
     if let Some(name) = &branch {
-        point(&opened, name, split.head)?;
+        context.out.note_made(point(&opened, name, split.head)?);
     }
     opened.repo.close()?;
     context.out.line(split.head.oid())?;
@@ -56,12 +61,13 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     context.out.document(all)
 }
 
-/// Makes a branch, or moves it forward.
-fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
+/// Makes a branch, or moves it forward; returns what was done.
+fn point(opened: &Opened, name: &str, to: CommitId) -> Result<String> {
     let branch = subtree_branch(opened, name)?;
     let from = branch.head()?;
+    let (shown, at) = (show(name), short(&to));
     if from == Some(to) {
-        return Ok(());
+        return Ok(format!("the branch {shown} is at commit {at} already"));
     }
     opened.check_not_checked_out(branch.ref_name())?;
     if let Some(from) = from
@@ -69,17 +75,18 @@ fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
     {
         let way = "choose another name, or remove it first with `cone branches -d`";
         return Err(Failure::usage(format!(
-            "the branch \"{}\" has commits that the directory's history lacks; {way}",
-            show(name)
+            "the branch \"{shown}\" has commits that the directory's history lacks; {way}"
         )));
     }
     opened.repo.flush()?;
     if is_won(branch.compare_and_set(from, Some(to), Durability::Synced))? {
-        return Ok(());
+        return Ok(match from {
+            None => format!("made the branch {shown} at commit {at}"),
+            Some(_) => format!("moved the branch {shown} to commit {at}"),
+        });
     }
     Err(Failure::failed(format!(
-        "the branch \"{}\" was moved by another process meanwhile; run the command again",
-        show(name)
+        "the branch \"{shown}\" was moved by another process meanwhile; run the command again"
     )))
 }
 
