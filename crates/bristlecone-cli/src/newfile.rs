@@ -20,7 +20,7 @@ use crate::{
 const NAME_BYTES_MAX: usize = 200;
 
 /// A file being written, under a name of its own beside the final one. It goes if it is dropped before
-/// [`NewFile::finish`]; a process that is killed leaves it, and nothing else.
+/// [`NewFile::finish`] or [`NewFile::appear`]; a process that is killed leaves it, and nothing else.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     to: PathBuf,
@@ -57,14 +57,18 @@ impl NewFile {
     }
 
     /// Makes what was written durable, and gives it its name.
-    pub(crate) fn finish(mut self, file: &File) -> Result<()> {
-        let failed = |error| Failure::file("write", show(&self.to), &error);
-        file.sync_all().map_err(failed)?;
+    pub(crate) fn finish(self, file: &File) -> Result<()> {
+        file.sync_all().map_err(|error| Failure::file("write", show(&self.to), &error))?;
+        self.appear()
+    }
+
+    /// Gives what was written its name. It is not made durable, for what can be made again at any time.
+    pub(crate) fn appear(mut self) -> Result<()> {
         let moved =
             if self.force { fs::rename(&self.beside, &self.to) } else { rename_new(CWD, &self.beside, &self.to) };
         moved.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => is_there(&self.to),
-            _ => failed(error),
+            _ => Failure::file("write", show(&self.to), &error),
         })?;
         self.finished = true;
         Ok(())

@@ -1,6 +1,10 @@
 //! `cone man`: manual pages.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use clap::{Arg, Args, Command};
 use clap_mangen::{
@@ -10,7 +14,9 @@ use clap_mangen::{
 
 use super::Context;
 use crate::{
+    ending,
     failure::{Failure, Result},
+    newfile::NewFile,
     output::fields,
     text,
 };
@@ -31,6 +37,8 @@ pub(super) fn run(args: ManArgs, context: &mut Context) -> Result<()> {
     let cone = with_texts(super::description());
     let Some(dir) = args.out else { return context.out.bytes(&page(&cone)?) };
     fs::create_dir_all(&dir).map_err(|error| Failure::file("make the folder", text::show(&dir), &error))?;
+    // A signal is heard between two pages, and leaves no part of one.
+    let _held = ending::hold();
     let mut names = Vec::new();
     write_below(&dir, "cone", &cone, &mut names)?;
     names.push("cone.1".to_owned());
@@ -149,7 +157,13 @@ fn notes(text: &str) -> Roff {
     roff
 }
 
+/// Writes a page, which gets its name once all of it is there.
 fn write(dir: &std::path::Path, name: &str, page: Vec<u8>) -> Result<()> {
+    if let Some(signal) = ending::asked() {
+        return Err(Failure::stopped_by(signal, "the pages that were written are whole"));
+    }
     let file = dir.join(format!("{name}.1"));
-    fs::write(&file, page).map_err(|error| Failure::file("write", text::show(&file), &error))
+    let (new, mut out) = NewFile::create(&file, true)?;
+    out.write_all(&page).map_err(|error| Failure::file("write", text::show(&file), &error))?;
+    new.appear()
 }

@@ -91,6 +91,19 @@ fn pages_refer_to_pages_that_there_are() {
 }
 
 #[test]
+fn a_page_that_is_there_is_replaced_by_a_whole_one() {
+    let place = Place::empty();
+    let page = place.file("pages/cone.1", "of an earlier version");
+    fs::hard_link(&page, place.path("kept")).unwrap();
+    // Only pages are in the folder then.
+    let pages = pages(&place);
+    assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "of an earlier version");
+    assert!(pages["cone"].contains("SYNOPSIS"));
+    place.file("file", "");
+    place.fails(3, &["cannot make the folder file"], ["man", "--out", "file"]);
+}
+
+#[test]
 fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
     let place = Place::empty();
     let pages = pages(&place);
