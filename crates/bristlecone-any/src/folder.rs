@@ -23,11 +23,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 mod export;
+mod hidden;
 mod import;
 
 pub use crate::error::FolderError;
 pub use bristlecone_git::worktree::rename_new;
 pub use export::{Exported, export, export_while};
+pub use hidden::hidden_name;
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
 
 /// How far an import or export is.

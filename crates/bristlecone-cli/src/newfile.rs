@@ -1,23 +1,18 @@
 //! A file that appears under its name when it is whole.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
-    process,
 };
 
-use bristlecone_any::folder::rename_new;
+use bristlecone_any::folder::{hidden_name, rename_new};
 use rustix::fs::CWD;
 
 use crate::{
     failure::{Failure, Result},
     text::show,
 };
-
-/// Up to how many bytes the name of the file is part of the one beside it.
-const NAME_BYTES_MAX: usize = 200;
 
 /// A file being written, under a name of its own beside the final one. It goes if it is dropped before
 /// [`NewFile::finish`] or [`NewFile::appear`]; a process that is killed leaves it, and nothing else.
@@ -82,13 +77,8 @@ fn is_there(to: &Path) -> Failure {
 /// Makes a file of a hidden name beside another, and returns its path. What is there already, left by a process that was killed or a link
 /// of somebody else's, stays as it is.
 fn create_beside(to: &Path) -> io::Result<(PathBuf, File)> {
-    // With a name that is nearly as long as file systems allow it would be too long.
-    let name = to.file_name().filter(|name| name.len() <= NAME_BYTES_MAX).unwrap_or("cone".as_ref());
-    for number in 0_u32.. {
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".part-{}-{number}", process::id()));
-        let beside = to.with_file_name(hidden);
+    for number in 0.. {
+        let beside = to.with_file_name(hidden_name(number));
         match File::options().write(true).create_new(true).open(&beside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made.map(|file| (beside, file)),
@@ -117,7 +107,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("theirs"), "theirs").unwrap();
-        symlink("theirs", at(&format!(".out.part-{}-0", process::id()))).unwrap();
+        symlink("theirs", at(&hidden_name(0))).unwrap();
         let (new, mut file) = NewFile::create(&at("out"), false).ok().unwrap();
         file.write_all(b"ours").unwrap();
         new.finish(&file).ok().unwrap();

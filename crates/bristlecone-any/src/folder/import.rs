@@ -86,7 +86,7 @@ pub struct ImportOptions {
     pub check_room: bool,
     /// Whether what cannot be read is left out, and told; without, it is an error.
     pub skip_unreadable: bool,
-    /// Whether also that is taken what ignore files leave out.
+    /// Whether also that is taken what ignore files leave out, and files that a killed export left unfinished.
     pub all: bool,
     /// Patterns of paths that are left out, as in a `.gitignore` of the folder. They count before those of files.
     pub exclude: Vec<OsString>,

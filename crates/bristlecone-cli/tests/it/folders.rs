@@ -132,6 +132,22 @@ fn what_a_tree_cannot_hold_is_left_out_by_name() {
 }
 
 #[test]
+fn what_a_killed_export_left_is_left_out() {
+    let place = Place::with_store();
+    for name in [".cone-12-0.part", ".cone-12-x.part", "deep/.cone-99999-17.part", "whole"] {
+        place.file(Path::new("d").join(name), "1");
+    }
+    let imported = place.json(["import", "d"]);
+    let unfinished = |path: &str| serde_json::json!({ "path": path, "what": "unfinished file" });
+    let both = [unfinished(".cone-12-0.part"), unfinished("deep/.cone-99999-17.part")];
+    assert_eq!((&imported["left_out"], &imported["files"]), (&serde_json::json!(both), &serde_json::json!(2)));
+    assert_eq!(place.ok(["list"]), ".cone-12-x.part\nwhole\n");
+    place.ok(["import", "d", "--all"]);
+    place.ok(["export", "out"]);
+    assert_eq!(contents(&place.path("out")), contents(&place.path("d")));
+}
+
+#[test]
 fn the_store_does_not_swallow_itself() {
     let place = Place::with_store();
     place.file("a", "1");

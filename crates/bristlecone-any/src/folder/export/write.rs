@@ -9,7 +9,6 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path as FilePath,
-    process,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -26,7 +25,7 @@ use super::FolderError;
 use crate::{
     DirEntry,
     error::{Error, Result},
-    folder::rename_new,
+    folder::{hidden_name, rename_new},
     place::STORE_DIR,
     text::shown,
 };
@@ -127,7 +126,7 @@ impl Folder {
     /// Makes what is to be at `name`, under a hidden name.
     fn make_aside<T>(&self, name: &[u8], make: impl Fn(&[u8]) -> rustix::io::Result<T>) -> Result<(Vec<u8>, T)> {
         loop {
-            let aside = format!(".cone-{}-{}.part", process::id(), ASIDE.fetch_add(1, Relaxed)).into_bytes();
+            let aside = hidden_name(ASIDE.fetch_add(1, Relaxed)).into_bytes();
             match make(&aside) {
                 Err(Errno::EXIST) => {}
                 made => return Ok((aside, made.map_err(|error| self.not_made(name, error))?)),

@@ -22,6 +22,7 @@ use super::{FolderError, ImportOptions};
 use crate::{
     AnyRepo,
     error::{Error, Result},
+    folder::hidden::is_hidden_name,
     text::shown,
 };
 
@@ -77,6 +78,8 @@ pub(super) struct Rules {
     excludes: Patterns,
     top: Scope,
     git: Option<Git>,
+    // Whether also that is taken what is left out without being asked.
+    all: bool,
     // By the name of the file of patterns.
     ignored: BTreeMap<Option<Arc<str>>, Ignored>,
 }
@@ -104,7 +107,8 @@ impl Rules {
         for pattern in &options.exclude {
             excludes.add(pattern.as_bytes());
         }
-        let mut rules = Self { excludes, top: Scope::Patterns(None), git: None, ignored: BTreeMap::new() };
+        let (top, ignored) = (Scope::Patterns(None), BTreeMap::new());
+        let mut rules = Self { excludes, top, git: None, all: options.all, ignored };
         match repo.git() {
             Some((_, layout)) => rules.read_git(layout, dir, options.all)?,
             None if !options.all => rules.top = rules.with_file(&Scope::Patterns(None), dir, b"", CONE_IGNORE)?,
@@ -218,6 +222,12 @@ impl Rules {
             Some(tracked) if is_folder && tracked.has_below(path) => Verdict::Partly(source.clone()),
             _ => Verdict::Ignored(Some(source.clone())),
         }
+    }
+
+    /// Whether a file has the name of one that was not whole yet when a process was killed, and is left out: the index of a Git repository
+    /// does not have it. `path` is from the imported folder.
+    pub(super) fn is_unfinished(&self, name: &[u8], path: &[u8]) -> bool {
+        !self.all && is_hidden_name(name) && self.item(path).is_none()
     }
 
     /// Returns the kind that a file has whatever the system says of it; `None` if the system knows.

@@ -37,7 +37,7 @@ pub struct LeftOut {
     /// Where, from the top of the import.
     pub path: Path,
     /// What it is: `empty folder`, `pipe`, `socket`, `device`, `store`, `unreadable`, `repository without a commit`,
-    /// `repository of another kind`.
+    /// `repository of another kind`, `unfinished file`.
     pub what: &'static str,
 }
 
@@ -207,6 +207,10 @@ impl<'a> Scanner<'a> {
         };
         if kind.is_dir() {
             return self.dir(scan, index, (scopes, below), path, entry);
+        }
+        if self.rules.is_unfinished(name.as_encoded_bytes(), path.as_bytes()) {
+            scan.leave_out(index, path, "unfinished file");
+            return Ok(());
         }
         let what = match kind {
             kind if kind.is_symlink() => What::Link,
