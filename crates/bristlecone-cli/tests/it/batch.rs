@@ -89,6 +89,11 @@ fn all_of_a_commit_is_made_or_nothing() {
     assert_eq!(place.ok(["get", "x"]), "1");
     Run::of(place.shell("\"$0\" \"$@\" <&-", &["batch"])).failed(2, &["standard input is closed"]);
     assert_eq!(place.run(["batch"]).code, 0, "nothing to do");
+    // The last line needs no end; of an object a part is none.
+    assert_eq!(place.feed(["batch"], b"set y 1\nset x 2").code, 0);
+    assert_eq!(place.ok(["get", "x"]), "2");
+    place.feed(["batch"], b"set y 2\n{\"set\":\"x\",\"value\":\"3").failed(2, &["line 2", "no JSON object"]);
+    assert_eq!(place.ok(["get", "y"]), "1");
 }
 
 #[test]
