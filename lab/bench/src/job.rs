@@ -173,6 +173,19 @@ impl Default for Switches {
 }
 
 impl Switches {
+    /// Returns those that mean something on a target; the others are as usual.
+    #[must_use]
+    pub fn on(self, target: Target) -> Self {
+        match target {
+            Target::DiskNone | Target::DiskSynced => self,
+            _ if target.is_peer() => Self::default(),
+            // The format of Git has nothing to switch.
+            _ if target.is_git() => Self { cache_bytes: self.cache_bytes, ..Self::default() },
+            // Maps, places and their cache are the disk engine's.
+            _ => Self { inline: self.inline, split: self.split, ..Self::default() },
+        }
+    }
+
     /// Returns a word for each switch that is not as usual.
     #[must_use]
     pub fn words(&self) -> Vec<String> {

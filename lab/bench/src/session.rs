@@ -255,7 +255,7 @@ fn compare_heads<'r>(row: &mut Row, rows: &'r mut [Row]) -> Option<&'r Row> {
     let format = |row: &Row| row.replay.as_ref().map(|replay| replay.format.clone());
     let same = |other: &&mut Row| {
         other.scenario == row.scenario
-            && other.variant == row.variant
+            && ids_of(&other.variant).eq(ids_of(&row.variant))
             && other.has_git_ids() == row.has_git_ids()
             && format(other) == format(row)
             && other.head.is_some()
@@ -269,6 +269,12 @@ fn compare_heads<'r>(row: &mut Row, rows: &'r mut [Row]) -> Option<&'r Row> {
         row.wrong = Some(format!("the last commit is not that of {}", other.name));
     }
     None
+}
+
+/// Returns what a row's variant says that may change ids: other switches change how objects are reached.
+fn ids_of(variant: &str) -> impl Iterator<Item = &str> {
+    let reaches = |word: &str| matches!(word, "" | "no-maps" | "no-direct") || word.starts_with("cache=");
+    variant.split(' ').filter(move |word| !reaches(word))
 }
 
 #[cfg(test)]
@@ -291,6 +297,12 @@ mod tests {
         let mut same = row("disk", "a");
         compare_heads(&mut same, &mut [row("memory", "a")]);
         assert!(same.checked);
+        // Only switches that change ids tell rows apart.
+        for (variant, checked) in [("no-inline", true), ("no-maps cache=0", false), ("no-inline no-direct", true)] {
+            let mut other = Row { variant: variant.into(), ..row("disk", "b") };
+            compare_heads(&mut other, &mut [row("memory", "a")]);
+            assert_eq!(other.checked, checked, "{variant}");
+        }
     }
 
     #[test]

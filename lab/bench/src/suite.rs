@@ -1,11 +1,12 @@
 //! The plan of a run: which jobs, in which order.
 
 use crate::{
-    job::{Job, Sizes, Switches, Target, Way, Work},
+    job::{Job, Sizes, Target, Way, Work},
     peers,
 };
 
 /// What is asked of the suite.
+#[derive(Clone)]
 pub(crate) struct Plan {
     /// What every job has in common.
     pub(crate) like: Job,
@@ -66,15 +67,7 @@ impl Plan {
         if matches!(work, Work::CommitsParallel | Work::IncrementalParallel | Work::ReadsParallel) && !self.parallel {
             (sizes.domains, sizes.fibers) = (Sizes::default().domains, Sizes::default().fibers);
         }
-        // Neither the format of Git nor others have anything to switch but a cache's budget.
-        let switches = match target {
-            _ if target.is_peer() => Switches::default(),
-            _ if target.is_git() => Switches { cache_bytes: self.like.switches.cache_bytes, ..Switches::default() },
-            // Maps and places are the disk engine's.
-            _ if target.is_other() => Switches { maps: true, direct: true, ..self.like.switches },
-            _ => self.like.switches,
-        };
-        Job { work, target, value_bytes, sizes, switches, ..self.like.clone() }
+        Job { work, target, value_bytes, sizes, switches: self.like.switches.on(target), ..self.like.clone() }
     }
 
     fn wanted(&self, work: Work, value_bytes: usize) -> bool {
@@ -90,7 +83,13 @@ impl Plan {
     pub(crate) fn unknown(&self) -> Option<&str> {
         let works = self.works();
         let selects = |name: &str| works.iter().any(|(work, bytes)| self.is_called(name, *work, *bytes));
-        self.only.iter().map(String::as_str).find(|name| !SCENARIOS.contains(name) && !selects(name))
+        self.only.iter().map(String::as_str).find(|name| !selects(name))
+    }
+
+    /// Whether only a quick run has nothing of that name.
+    pub(crate) fn leaves_out(&self, name: &str) -> bool {
+        let whole = Self { quick: false, only: vec![name.to_owned()], ..self.clone() };
+        self.quick && whole.unknown().is_none()
     }
 
     /// Returns the scenarios with their value sizes, in the order of the tables.
@@ -236,6 +235,7 @@ mod tests {
     use std::{collections::HashSet, path::PathBuf};
 
     use super::*;
+    use crate::job::Switches;
 
     fn plan() -> Plan {
         let like = Job {
@@ -326,8 +326,27 @@ mod tests {
         assert_eq!(unknown(&["commits", "lookups", "reads"]), Some("lookups".into()));
         assert_eq!(unknown(&["commits-21B"]), Some("commits-21B".into()));
         assert_eq!(unknown(&["incremental-long-10K", "group-commit", "prepare-one-20B-2t"]), None);
-        // A quick run leaves it out, but it is a scenario.
-        let quick = Plan { quick: true, only: vec!["commits-10K-distinct".into()], ..plan() };
-        assert_eq!(quick.unknown(), None);
+        // A quick run leaves them out, but there are such.
+        for name in ["commits-10K-distinct", "incremental-long-10K", "reads-random-long-20B-2t"] {
+            let quick = Plan { quick: true, only: vec!["commits".into(), name.into()], ..plan() };
+            assert_eq!(quick.unknown(), Some(name));
+            assert!(quick.leaves_out(name) && !quick.leaves_out("lookups") && !plan().leaves_out("lookups"));
+        }
+    }
+
+    #[test]
+    fn switches_are_in_the_names_of_rows_where_they_mean_something() {
+        let mut other = plan();
+        other.like.switches =
+            Switches { inline: false, maps: false, direct: false, cache_bytes: Some(7), ..Switches::default() };
+        for job in other.jobs() {
+            let words = match job.target {
+                target if target.is_peer() => "",
+                target if target.is_git() => "cache=7",
+                Target::DiskNone | Target::DiskSynced => "no-inline no-maps no-direct cache=7",
+                _ => "no-inline",
+            };
+            assert_eq!(job.variant(), words, "{:?}", job.target);
+        }
     }
 }

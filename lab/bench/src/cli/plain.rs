@@ -92,7 +92,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub optims: bool,
     /// Only the long forms: opening large stores, reading beyond the budget, very wide directories
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["value_size", "no_batch", "parallel_domains", "parallel_fibers", "optims"])]
     pub big: bool,
     /// Bytes of values in the smaller of the stores that are opened; the larger has ten times as many
     #[arg(long, value_name = "BYTES", default_value_t = 1_000_000_000)]
@@ -181,13 +181,7 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     let like = like(args, dir);
     let targets = targets(args)?;
     if args.big {
-        let jobs = big_jobs(args, &like, &targets);
-        if jobs.is_empty() {
-            return Err(BenchError::usage(
-                "nothing is left to measure; long forms are open, over-budget, wide and one-commit, on disk, and wide in memory",
-            ));
-        }
-        return Ok(jobs);
+        return big_jobs(args, &like, &targets);
     }
     let mut value_sizes = vec![20, 10_000];
     value_sizes.extend(args.value_size.filter(|bytes| !value_sizes.contains(bytes)));
@@ -195,6 +189,10 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     let only = args.only_scenario.clone();
     let plan = Plan { like, value_sizes, targets, only, quick: args.common.quick, no_batch: args.no_batch, parallel };
     if let Some(name) = plan.unknown() {
+        if plan.leaves_out(name) {
+            let way = "leave --quick out, or choose other scenarios";
+            return Err(BenchError::usage(format!("--quick leaves {name} out; {way}")));
+        }
         let known = SCENARIOS.join(", ");
         return Err(BenchError::usage(format!("there is no scenario or row {name} here; scenarios are {known}")));
     }
@@ -202,6 +200,7 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     if jobs.iter().all(|job| job.target.is_peer()) {
         return Err(BenchError::usage(format!("nothing is left to measure; scenarios are {}", SCENARIOS.join(", "))));
     }
+    check_switches(&plan.like, &jobs)?;
     if let Some((job, least)) = jobs.iter().find_map(|job| Some((job, too_short(job)?))) {
         return Err(BenchError::usage(format!(
             "--value-size {} is too small for {}, whose values would not all differ: it takes {least}; --only-scenario \
@@ -215,6 +214,18 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
         jobs.extend(optims::jobs(&plan.like).into_iter().filter(wanted));
     }
     Ok(jobs)
+}
+
+/// Refuses a switch that means nothing in any of the jobs.
+fn check_switches(like: &Job, jobs: &[Job]) -> Result<()> {
+    let is_idle = |word: &String| !jobs.iter().any(|job| job.switches.words().contains(word));
+    match like.switches.words().into_iter().find(is_idle) {
+        Some(word) => {
+            let way = "leave it out, or take in the disk engine";
+            Err(BenchError::usage(format!("--{word} means nothing on the backends that are measured; {way}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns how many bytes the values of a job need to differ from each other, where they have fewer.
@@ -266,18 +277,16 @@ fn targets(args: &BenchArgs) -> Result<Vec<Target>> {
 /// A directory of so many entries is what the very wide one is compared with.
 const WIDE_ENTRIES: u64 = 100_000;
 
-fn big_jobs(args: &BenchArgs, like: &Job, targets: &[Target]) -> Vec<Job> {
+const LONG_FORMS: &str = "long forms are open, over-budget, wide and one-commit, on disk, and wide in memory";
+
+fn big_jobs(args: &BenchArgs, like: &Job, targets: &[Target]) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     let mut push = |work: Big, target: Target, switches: Switches| {
-        let job = Job { work: Work::Big(work), target, value_bytes: 1000, switches, ..like.clone() };
-        let selected =
-            args.only_scenario.is_empty() || args.only_scenario.iter().any(|n| job.scenario().starts_with(n));
-        if targets.contains(&target) && selected {
-            jobs.push(job);
-        }
+        let (work, switches) = (Work::Big(work), switches.on(target));
+        jobs.push(Job { work, target, value_bytes: 1000, switches, ..like.clone() });
     };
     push(Big::Open { bytes: args.big_bytes }, Target::DiskNone, like.switches);
-    push(Big::Open { bytes: args.big_bytes * 10 }, Target::DiskNone, like.switches);
+    push(Big::Open { bytes: args.big_bytes.saturating_mul(10) }, Target::DiskNone, like.switches);
     let cache_bytes = Some(like.switches.cache_bytes.unwrap_or(64 << 20));
     let without_maps = Switches { maps: false, cache_bytes, ..like.switches };
     push(Big::Budget { bytes: args.big_bytes }, Target::DiskNone, without_maps);
@@ -286,7 +295,19 @@ fn big_jobs(args: &BenchArgs, like: &Job, targets: &[Target]) -> Vec<Job> {
         push(Big::Wide { entries: args.big_entries }, target, like.switches);
     }
     push(Big::Large { entries: args.big_entries }, Target::DiskNone, like.switches);
-    jobs
+    let only = &args.only_scenario;
+    let is_called = |job: &Job, name: &str| job.scenario().starts_with(name);
+    if let Some(name) = only.iter().find(|name| !jobs.iter().any(|job| is_called(job, name))) {
+        return Err(BenchError::usage(format!("there is no long form {name} here; {LONG_FORMS}")));
+    }
+    jobs.retain(|job| {
+        targets.contains(&job.target) && (only.is_empty() || only.iter().any(|name| is_called(job, name)))
+    });
+    if jobs.is_empty() {
+        return Err(BenchError::usage(format!("nothing is left to measure; {LONG_FORMS}")));
+    }
+    check_switches(like, &jobs)?;
+    Ok(jobs)
 }
 
 #[cfg(test)]

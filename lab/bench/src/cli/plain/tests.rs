@@ -148,7 +148,18 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(reason("--only-backend tape").contains("memory, disk, lsm, lmdb, fs and git"));
     assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
     assert!(reason("--only-scenario commits,lookups").contains("no scenario or row lookups"));
+    for left_out in ["incremental-long-20B", "commits-10K-distinct"] {
+        let words = format!("--quick --only-scenario commits,{left_out}");
+        assert!(reason(&words).contains(&format!("--quick leaves {left_out} out")));
+    }
     assert!(reason("--big --only-backend lsm").contains("long forms are"));
+    assert!(reason("--big --only-scenario open,opne").contains("no long form opne here; long forms are"));
+    // An option that means nothing is not passed over.
+    assert!(reason("--only-backend lsm --no-maps").contains("--no-maps means nothing"));
+    assert!(reason("--only-backend memory --cache 4096 --no-inline").contains("--cache=4096 means nothing"));
+    assert!(reason("--big --only-backend memory --no-direct").contains("--no-direct means nothing"));
+    assert!(jobs(&args("--no-maps --no-direct --only-backend disk"), Path::new("")).is_ok());
+    assert!(Command::try_parse_from(["bench", "--big", "--optims"]).is_err());
     assert!(
         reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left")
     );
