@@ -4,9 +4,8 @@
 //! process of its own if there are several, and makes the row. `docs/bench.md` has a section on it.
 
 use std::{
-    env, fs, io,
+    fs, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use clap::Args;
@@ -17,7 +16,7 @@ use crate::{
     limits::Limits,
     machine::Machine,
     options::positive,
-    replay::{BackendName, DurabilityName},
+    replay::{BackendName, DurabilityName, child, process, value},
     report::{self, Row, json, median},
     scratch,
 };
@@ -113,7 +112,7 @@ pub struct ChainArgs {
 /// missing inputs and digests that are wrong; [`BenchError::Stopped`] after the summary of a replay that was interrupted.
 pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bool) -> Result<()> {
     if let Some(job) = &args.child {
-        return child(job);
+        return child(job, run::run);
     }
     let job = job(args, keep, branch)?;
     // A broken file should not cost the hours of a replay.
@@ -168,7 +167,7 @@ fn measure_all(jobs: &[ChainJob], runs: usize, in_process: bool) -> Result<Vec<R
         if jobs.len() > 1 {
             say!("profile {}:", jobs[index].profile.name());
         }
-        if in_process { run::run(&jobs[index]) } else { process(&jobs[index]) }
+        if in_process { run::run(&jobs[index]) } else { process("cardano", &jobs[index]) }
     })?;
     let fdatasync_us = match before {
         Some(before) => Some(f64::midpoint(before, sync()?) * 1e6),
@@ -296,38 +295,6 @@ fn row(job: &ChainJob, all: &[ChainRun], machine: &Machine) -> Row {
     let figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     row.chain = figures.map(Box::new);
     row
-}
-
-/// Does one replay in a process of its own, which says on standard error how far it is.
-fn process(job: &ChainJob) -> Result<ChainRun> {
-    let failed = |reason: String| BenchError::Child { scenario: "replay".into(), reason };
-    let program = env::current_exe().map_err(|error| failed(format!("this program is not found: {error}")))?;
-    let output = Command::new(&program)
-        .args(["replay", "cardano", "--child", &value(job)?])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(BenchError::io(&program))?;
-    match output.status.code() {
-        Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string())),
-        // It has said what is wrong.
-        Some(1) => Err(BenchError::Wrong { scenario: "replay".into(), reason: "see above".into() }),
-        Some(2) => Err(BenchError::usage("see above")),
-        Some(130) => Err(BenchError::Stopped),
-        _ => Err(failed(format!("see above ({})", output.status))),
-    }
-}
-
-fn child(job: &str) -> Result<()> {
-    scratch::end_with_parent();
-    let job: ChainJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
-    crate::replay::stop_on_interrupt();
-    println!("{}", value(&run::run(&job)?)?);
-    Ok(())
-}
-
-fn value(what: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(what).map_err(|error| BenchError::usage(error.to_string()))
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {

@@ -3,11 +3,7 @@
 //! A [`ReplayJob`] is one trace on one backend. [`measure`] runs it, each run in a process of its own if there are
 //! several, and makes the row. `docs/bench.md` has a section on it.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::path::{Path, PathBuf};
 
 use bristlecone_tezos::PathConversion;
 use clap::Args;
@@ -24,11 +20,13 @@ use crate::{
 
 pub(crate) mod agree;
 mod job;
+mod process;
 mod record;
 mod run;
 mod show;
 mod watch;
 
+pub(crate) use process::{child, process, value};
 pub(crate) use watch::{clock, is_stopped, stop_on_interrupt};
 
 pub use job::{BackendName, Chunking, DurabilityName, FormatName, ReplayJob};
@@ -113,7 +111,7 @@ pub struct ReplayArgs {
 /// answers and hashes that are wrong; [`BenchError::Stopped`] after the summary of a replay that was interrupted.
 pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: bool) -> Result<()> {
     if let Some(job) = &args.child {
-        return child(job);
+        return child(job, run::run);
     }
     let job = job(args, keep, branch)?;
     // A broken file should not cost the hours of a replay.
@@ -154,7 +152,7 @@ pub fn measure(job: &ReplayJob, runs: usize, in_process: bool) -> Result<Row> {
     let before = if durable { Some(sync()?) } else { None };
     let mut all: Vec<ReplayRun> = Vec::new();
     while all.len() < runs.max(1) && !all.last().is_some_and(|run| run.figures.stopped) {
-        all.push(if in_process { run::run(job)? } else { process(job)? });
+        all.push(if in_process { run::run(job)? } else { process("tezos", job)? });
     }
     if runs > 1 && all.last().is_some_and(|run| run.figures.stopped) {
         // Half a replay is no run among whole ones; if it is all there is, it is shown.
@@ -279,38 +277,4 @@ pub(crate) fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
     if let (DurabilityName::Synced, Some(us), Some(replay)) = (job.durability, row.fdatasync_us, &mut row.replay) {
         replay.synced_floor_s = Some(other.total_time + row.commits as f64 * us / 1e6);
     }
-}
-
-/// Does one replay in a process of its own, which says on standard error how far it is.
-fn process(job: &ReplayJob) -> Result<ReplayRun> {
-    let failed = |reason: String| BenchError::Child { scenario: "replay".into(), reason };
-    let program = env::current_exe().map_err(|error| failed(format!("this program is not found: {error}")))?;
-    let text = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
-    let output = Command::new(&program)
-        .args(["replay", "tezos", "--child", &text])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(BenchError::io(&program))?;
-    match output.status.code() {
-        Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string())),
-        // It has said what is wrong.
-        Some(1) => Err(BenchError::Wrong { scenario: "replay".into(), reason: "see above".into() }),
-        Some(2) => Err(BenchError::usage("see above")),
-        Some(130) => Err(BenchError::Stopped),
-        _ => Err(failed(format!("see above ({})", output.status))),
-    }
-}
-
-fn child(job: &str) -> Result<()> {
-    scratch::end_with_parent();
-    let job: ReplayJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
-    watch::stop_on_interrupt();
-    let run = run::run(&job)?;
-    println!("{}", value(&run)?);
-    Ok(())
-}
-
-fn value(what: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(what).map_err(|error| BenchError::usage(error.to_string()))
 }
