@@ -72,13 +72,7 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
         }
         rows.extend(new);
     }
-    let shown = report::show(&rows, json);
-    match rows.iter().find_map(|row| Some((row, row.wrong.clone()?))) {
-        Some((row, reason)) => {
-            Err(BenchError::Wrong { scenario: format!("{}, {}", row.scenario, row.backend), reason })
-        }
-        None => shown,
-    }
+    report::show_checked(&rows, json)
 }
 
 /// Measures both kinds of index with so many blocks, and the databases beside them. `probe` is asked before and after the rounds

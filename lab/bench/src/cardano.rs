@@ -136,11 +136,7 @@ pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bo
         (false, rows) => rows.iter().map(|row| show::table(row).text()).collect(),
     };
     let printed = report::print(&text);
-    match rows.into_iter().find_map(|row| Some((format!("{}, {}", row.scenario, row.name), row.wrong?))) {
-        _ if stopped => Err(BenchError::Stopped),
-        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
-        None => printed,
-    }
+    if stopped { Err(BenchError::Stopped) } else { rows.iter().try_for_each(Row::verdict).and(printed) }
 }
 
 /// Replays `runs` times and returns the row of the run in the middle. Runs are processes of this program, which must

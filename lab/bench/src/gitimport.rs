@@ -78,14 +78,7 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
         json::read(file)?;
     }
     let rows = measure(args, path)?;
-    let shown = report::show(&rows, json);
-    match rows.iter().find(|row| row.wrong.is_some()) {
-        Some(row) => Err(BenchError::Wrong {
-            scenario: format!("{}, {}", row.scenario, row.name),
-            reason: row.wrong.clone().unwrap_or_default(),
-        }),
-        None => shown,
-    }
+    report::show_checked(&rows, json)
 }
 
 fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {

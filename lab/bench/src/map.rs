@@ -164,14 +164,7 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
         new.into_iter().for_each(|row| row.put(&mut rows));
         Ok(())
     })?;
-    let shown = report::show(&rows, json);
-    match rows.iter().find(|row| row.wrong.is_some()) {
-        Some(row) => Err(BenchError::Wrong {
-            scenario: format!("{}, {}", row.scenario, row.name),
-            reason: row.wrong.clone().unwrap_or_default(),
-        }),
-        None => shown,
-    }
+    report::show_checked(&rows, json)
 }
 
 /// Measures a plan in a folder. `keep` gets the rows of each table line as they come, and once more as checked ones when all

@@ -128,11 +128,7 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
     }
     let text = if json { format!("{}\n", value(&row)?) } else { show::table(&row).text() };
     let printed = report::print(&text);
-    match row.wrong {
-        _ if stopped => Err(BenchError::Stopped),
-        Some(reason) => Err(BenchError::Wrong { scenario: format!("{}, {}", row.scenario, row.name), reason }),
-        None => printed,
-    }
+    if stopped { Err(BenchError::Stopped) } else { row.verdict().and(printed) }
 }
 
 /// Replays `runs` times and returns the row of the run in the middle. Runs are processes of this program, which must

@@ -221,13 +221,7 @@ impl Session {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        match self.rows.iter().find(|row| row.wrong.is_some()) {
-            Some(row) => Err(BenchError::Wrong {
-                scenario: format!("{}, {}", row.scenario, row.name),
-                reason: row.wrong.clone().unwrap_or_default(),
-            }),
-            None => Ok(()),
-        }
+        self.rows.iter().try_for_each(Row::verdict)
     }
 }
 

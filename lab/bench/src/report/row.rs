@@ -8,6 +8,8 @@ use super::{
     share,
 };
 use crate::{
+    BenchError,
+    error::Result,
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
@@ -234,6 +236,20 @@ impl Row {
             date: machine.date.clone(),
             revision: machine.revision.clone(),
             ..self
+        }
+    }
+
+    /// Fails if the row is wrong.
+    ///
+    /// # Errors
+    /// [`BenchError::Wrong`].
+    pub(crate) fn verdict(&self) -> Result<()> {
+        match &self.wrong {
+            Some(reason) => {
+                let scenario = format!("{}, {}", self.scenario, self.name);
+                Err(BenchError::Wrong { scenario, reason: reason.clone() })
+            }
+            None => Ok(()),
         }
     }
 

@@ -92,10 +92,7 @@ pub(crate) fn show(rows: &[Row], json: bool) -> Result<()> {
 /// As [`show`]; fails afterwards if a row is wrong.
 pub(crate) fn show_checked(rows: &[Row], json: bool) -> Result<()> {
     let shown = show(rows, json);
-    match rows.iter().find_map(|row| Some((row.scenario.clone(), row.wrong.clone()?))) {
-        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
-        None => shown,
-    }
+    rows.iter().try_for_each(Row::verdict).and(shown)
 }
 
 fn limits(rows: &[Row], places: &Places) -> Table {
