@@ -9,7 +9,8 @@
 //!
 //! **Git repositories.** Between a Git repository and a store of the format git or native the ways of
 //! [`bristlecone_git::history`] are taken: what came from Git has the same ids when it goes back.
-//! Where something is put around the backend ([`AnyRepo::wrapped`]), all is read and written through that, and the ways are those of any store.
+//! Where something is put around the backend ([`AnyRepo::wrapped`]), all is read and written through that, and the ways
+//! are those of any store.
 //!
 //! What was read of the refs at the beginning is what is copied, whatever moves meanwhile. Refs of the copy move at the end.
 //! On the way refs below [`CHECKPOINTS`] lead to what was copied so far, durably, from time to time: a copy that was

@@ -1,11 +1,12 @@
 //! Copying objects from one store to another: everything that heads lead to and that is not there yet.
 //!
 //! What is copied goes children before parents, and refs are moved behind it, so an object that is there has
-//! everything below it: the walk stops at it. Where a backend does not promise that ([`Capabilities::atomic_commits`]), as a Git
-//! repository, it stops at commits to which refs lead, and looks at all that is below others. Each object is checked by itself when it is met, and together with what it
-//! names when that is here. Commits are found first, then copied from the oldest on, some together with what
-//! is new in their trees. Objects are found level by level and read many a call, so that slow stores overlap the waits, and
-//! values are copied as they are met; of all others only ids are held, what one call brings, and a batch of bounded size.
+//! everything below it: the walk stops at it. Where a backend does not promise that ([`Capabilities::atomic_commits`]),
+//! as a Git repository, it stops at commits to which refs lead, and looks at all that is below others. Each object is
+//! checked by itself when it is met, and together with what it names when that is here. Commits are found first, then
+//! copied from the oldest on, some together with what is new in their trees. Objects are found level by level and read
+//! many a call, so that slow stores overlap the waits, and values are copied as they are met; of all others only ids
+//! are held, what one call brings, and a batch of bounded size.
 
 use std::sync::Arc;
 

@@ -324,11 +324,11 @@ impl<F: Format> Tree<F> {
     /// `tree.set(p, v)?; tree.get(p)? == Some(v)`; other paths are unchanged, but a value above `p`.
     ///
     /// # Errors
-    /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`], also where nothing can be written and large values wait
-    /// in memory, 4 GiB of them together; those of the backend for large
-    /// values, and where pending edits are written: what is set is not set then. [`Error::IsDirectory`] here for a directory with pending edits; for another one wherever the edits are
-    /// hashed, as by [`Tree::root`], [`Tree::write`] and commits: the tree keeps its edits, and goes on once the path is
-    /// replaced.
+    /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`], also where nothing can be written and
+    /// large values wait in memory, 4 GiB of them together; those of the backend for large values, and where pending
+    /// edits are written: what is set is not set then. [`Error::IsDirectory`] here for a directory with pending edits;
+    /// for another one wherever the edits are hashed, as by [`Tree::root`], [`Tree::write`] and commits: the tree keeps
+    /// its edits, and goes on once the path is replaced.
     pub fn set<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         self.set_kind(path, EntryKind::Value, value)
     }

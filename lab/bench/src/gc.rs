@@ -1,8 +1,9 @@
 //! `cone bench gc`: a store that keeps its last commits and collects by itself, under commits of one entry each.
 //!
-//! **The idea.** Each commit replaces the value of one entry at random, so all but a path of the tree is shared with the commit before, and after
-//! some commits almost everything that was ever appended is garbage. The same process commits in slices, with collections and without in turn, so
-//! both meet the same machine. What each entry should hold is known, and compared at the end. `docs/bench.md`, section 16, says what the figures mean.
+//! **The idea.** Each commit replaces the value of one entry at random, so all but a path of the tree is shared with
+//! the commit before, and after some commits almost everything that was ever appended is garbage. The same process
+//! commits in slices, with collections and without in turn, so both meet the same machine. What each entry should hold
+//! is known, and compared at the end. `docs/bench.md`, section 16, says what the figures mean.
 
 use std::{
     fs,

@@ -1,7 +1,8 @@
 //! `cone bench history`: questions about a long history: who descends from whom, where histories part, what changed a path last.
 //!
-//! **The idea.** A main line, into which every eighth commit merges a side branch of two, and one side branch that never was merged. What the answers should be
-//! follows from the numbers of commits. `docs/bench.md`, section 18, says what the figures mean.
+//! **The idea.** A main line, into which every eighth commit merges a side branch of two, and one side branch that
+//! never was merged. What the answers should be follows from the numbers of commits. `docs/bench.md`, section 18, says
+//! what the figures mean.
 
 use std::{
     fs,

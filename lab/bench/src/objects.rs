@@ -1,8 +1,8 @@
 //! `cone bench objects`: what objects cost by themselves: looked up by their ids in very many segments, checked and committed
 //! by one thread and by all cores, and read where one is large.
 //!
-//! **The idea.** These figures need no history and no wide directory, and belong to no scenario of the tree suite: each part makes the store that it
-//! needs. `docs/bench.md`, section 19, says what the figures mean.
+//! **The idea.** These figures need no history and no wide directory, and belong to no scenario of the tree suite: each
+//! part makes the store that it needs. `docs/bench.md`, section 19, says what the figures mean.
 
 use std::{fs, path::PathBuf};
 

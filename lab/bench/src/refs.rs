@@ -1,7 +1,7 @@
 //! `cone bench refs`: a store with very many refs: how long it takes to open, to move one, to look one up, to list a few.
 //!
-//! **The idea.** Branches of a local-first application are cheap and stay, so a store comes to have a million. What each ref should lead to is known, and compared
-//! at the end. `docs/bench.md`, section 17, says what the figures mean.
+//! **The idea.** Branches of a local-first application are cheap and stay, so a store comes to have a million. What
+//! each ref should lead to is known, and compared at the end. `docs/bench.md`, section 17, says what the figures mean.
 
 use std::{
     fs,

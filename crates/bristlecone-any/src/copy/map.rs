@@ -3,8 +3,8 @@
 //! A commit that is left out is noted as one for which none stands, so that it is counted once.
 //!
 //! A conversion makes the same commit of the same one each time, so a loss costs the time to convert again, and nothing else.
-//! What a copy that was stopped has noted in refs counts, too. Entries are written after what they name is durable. They are read in order of files; a small last file is written again
-//! with what is new.
+//! What a copy that was stopped has noted in refs counts, too. Entries are written after what they name is durable.
+//! They are read in order of files; a small last file is written again with what is new.
 //!
 //! What a commit of a history that was cut is converted to depends on where that was. So an entry of such a history counts if the
 //! copy follows what the parents that are there were converted to ([`CommitMap::prove`]).

@@ -25,7 +25,8 @@ impl OkraSnapshot<'_> {
     /// keeps nothing of them in memory.
     ///
     /// # Errors
-    /// [`OkraError::Corrupt`] names the first page that cannot be right; [`OkraError::Damaged`] names the first node that is not what the level below makes it; those of LMDB.
+    /// [`OkraError::Corrupt`] names the first page that cannot be right; [`OkraError::Damaged`] names the first node
+    /// that is not what the level below makes it; those of LMDB.
     pub fn check(&self) -> Result<OkraCheck> {
         self.txn.check_pages()?;
         let mut nodes = Vec::new();

@@ -1,7 +1,7 @@
 //! Backends around backends say what they change, and pass the rest on.
 
-/// Passes methods of a [`Backend`](crate::Backend) on to the one inside, in an implementation around it: first the field that has it, then the
-/// names of the methods.
+/// Passes methods of a [`Backend`](crate::Backend) on to the one inside, in an implementation around it: first the
+/// field that has it, then the names of the methods.
 ///
 /// What a wrapper does not name and does not write itself the trait's own default would do, on top of the wrapper: the lint
 /// `clippy::missing_trait_methods` finds such methods.

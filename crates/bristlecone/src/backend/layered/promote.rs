@@ -22,9 +22,9 @@ use crate::{
 const BATCH_BYTES: usize = 16 * COPIED_BYTES;
 
 impl Layered {
-    /// Copies into the upper store whatever refs and `roots` lead to and it does not have, and the refs of the lower store
-    /// that show, with the notes of what is absent on purpose; makes it durable, and returns how many objects that were. From then on the upper store alone is a whole
-    /// store, and the lower ones may leave.
+    /// Copies into the upper store whatever refs and `roots` lead to and it does not have, and the refs of the lower
+    /// store that show, with the notes of what is absent on purpose; makes it durable, and returns how many objects
+    /// that were. From then on the upper store alone is a whole store, and the lower ones may leave.
     ///
     /// Refs that were removed are gone from the upper store with this: here, over the lower one, they show again. A call that
     /// fails, or whose process ends, leaves layers that work, and may be repeated.

@@ -248,8 +248,8 @@ impl<'w> FilterWriter<'w> {
         (u128::from(range) * u128::from(buckets_for(self.count)) / u128::from(ranges)) as u64
     }
 
-    /// Writes the buckets of a range, all ranges in turn, with the first bytes of its ids and the places of their members; `false` if they are not
-    /// spread as digests are.
+    /// Writes the buckets of a range, all ranges in turn, with the first bytes of its ids and the places of their
+    /// members; `false` if they are not spread as digests are.
     pub(super) fn put(&mut self, range: u64, ranges: u64, entries: &mut [(u64, u8)]) -> io::Result<bool> {
         entries.sort_unstable();
         let (from, to) = (self.bucket(range, ranges), self.bucket(range + 1, ranges));

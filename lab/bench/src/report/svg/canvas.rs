@@ -9,8 +9,9 @@ pub(super) const TEXT: f64 = 12.0;
 /// Space between the edges and everything else.
 pub(super) const MARGIN: f64 = 12.0;
 
-/// What a colour means, in charts of memory and the disk engine; in others it stands for what their legend says. Tones are those of Okabe and Ito, which people with any kind of
-/// colour vision can tell apart, some darker on light ground and lighter on dark ground.
+/// What a colour means, in charts of memory and the disk engine; in others it stands for what their legend says. Tones
+/// are those of Okabe and Ito, which people with any kind of colour vision can tell apart, some darker on light ground
+/// and lighter on dark ground.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
     /// The memory backend.
