@@ -20,7 +20,7 @@ use crate::{
     open::{Opened, short},
     text::show,
 };
-use bristlecone_any::{DirEntry, Prepared, Tree};
+use bristlecone_any::{Branch, DirEntry, Prepared, Tree};
 
 /// How many paths a message names.
 const NAMED_MAX: usize = 10;
@@ -69,6 +69,15 @@ impl Opened {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
         }
         Ok(WorktreeGuard { update: Some(Box::new(update)), after: None, _held: Some(held) })
+    }
+
+    /// Returns the branch that the command is to commit to later. What stands against that is better said before the work than after;
+    /// nothing is locked meanwhile.
+    pub(crate) fn branch_to_work_for(&self) -> Result<Branch> {
+        let branch = self.branch_to_change()?;
+        drop(self.guard_worktree(&branch.moving_ref()?)?);
+        ending::heed()?;
+        Ok(branch)
     }
 
     /// Writes files and index of a repository that was just made, as what it has checked out has them.

@@ -77,16 +77,6 @@ impl Globals {
         self.worktree
     }
 
-    /// Refuses to let files follow where whole histories are brought.
-    pub(crate) fn refuse_worktree(&self, what: &str) -> Result<()> {
-        if !self.worktree {
-            return Ok(());
-        }
-        Err(Failure::usage(format!(
-            "--worktree is for a commit, and {what} leaves a branch that Git has checked out where it is; leave it out"
-        )))
-    }
-
     /// Refuses a branch where a command would not look at it; `meaning`: what it says elsewhere.
     pub(crate) fn refuse_idle_branch(&self, meaning: &str) -> Result<()> {
         match self.branch {

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     commit::Change,
-    ending,
     failure::{Failure, Result},
     open::Access,
     output::{Fields, fields, put_name, say},
@@ -104,8 +103,9 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     if args.git.is_some() && args.commit.is_given() {
         return Err(Failure::usage("--git brings commits as they are: leave out what is for a new one, such as -m"));
     }
-    if args.git.is_some() {
-        context.globals.refuse_worktree("an import of a whole history")?;
+    if args.git.is_some() && context.globals.worktree() {
+        let why = "an import of a whole history leaves a branch that Git has checked out where it is";
+        return Err(Failure::usage(format!("--worktree is for a commit, and {why}; leave it out")));
     }
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
@@ -134,9 +134,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
         }
         set::check_place(tree, &path.join(b"x")?)
     };
-    let branch = opened.branch_to_change()?;
-    drop(opened.guard_worktree(&branch.moving_ref()?)?);
-    ending::heed()?;
+    let branch = opened.branch_to_work_for()?;
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
     let (mut imported, summary) = with_progress(|tell| folder::import(&opened.repo, dir, &args.options(), tell))?;
     if !imported.is_empty()? {

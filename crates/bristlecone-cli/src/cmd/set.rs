@@ -12,7 +12,6 @@ use super::Context;
 use crate::{
     argument,
     commit::Change,
-    ending,
     failure::{Failure, Result},
     open::{Access, Opened},
     output::{fields, put_name},
@@ -79,9 +78,7 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
 
 /// What stands against the commit is better said before a value is read and stored than after.
 fn check_early(args: &SetArgs, opened: &Opened, wanted: &[(Path, Given<'_>)]) -> Result<()> {
-    let branch = opened.branch_to_change()?;
-    drop(opened.guard_worktree(&branch.moving_ref()?)?);
-    ending::heed()?;
+    let branch = opened.branch_to_work_for()?;
     let tree = args.commit.begin.start(opened, &branch)?.tree(opened)?;
     wanted.iter().filter(|_| !args.force).try_for_each(|(path, _)| check_place(&tree, path))
 }

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
-    ending,
     failure::{Failure, Result},
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
@@ -112,10 +111,7 @@ impl Join {
     fn new(args: JoinArgs, context: &Context) -> Result<Self> {
         let prefix = args.prefix.path()?;
         let opened = context.globals.open(Access::Write)?;
-        let branch = opened.branch_to_change()?;
-        // What stands against the commit is better said before the work than after. While objects are copied, nothing is locked.
-        drop(opened.guard_worktree(&branch.moving_ref()?)?);
-        ending::heed()?;
+        let branch = opened.branch_to_work_for()?;
         let Some(ours) = branch.head()? else {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
