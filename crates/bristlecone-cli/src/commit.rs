@@ -102,11 +102,11 @@ impl<'a> Change<'a> {
                     let at = done.map_err(not_as_expected)?;
                     let moved = if at_once { Ok(()) } else { self.move_refs() };
                     if start.expected().is_none() && branch.name() != FIRST_BRANCH {
-                        say!("began the branch {}", branch.name());
+                        say!("began the branch {}", show(branch.name()));
                     }
                     let (followed, closed) = (guard.follow(&at, self.info.durability), opened.repo.close());
                     moved.map_err(|failure| {
-                        let made = format!("commit {} is made on the branch {}", short(&at), branch.name());
+                        let made = format!("commit {} is made on the branch {}", short(&at), show(branch.name()));
                         let files = if followed.is_ok() { "" } else { ", and files did not follow" };
                         failure.about(format!("{made}; another branch did not move{files}"))
                     })?;
@@ -116,7 +116,8 @@ impl<'a> Change<'a> {
                 }
             }
         }
-        Err(Failure::failed(format!("the branch {} moves too fast; try again when it is quieter", branch.name())))
+        let name = show(branch.name());
+        Err(Failure::failed(format!("the branch {name} moves too fast; try again when it is quieter")))
     }
 
     /// Encodes and hashes the commit; `None` for an empty tree that the format cannot hold.
@@ -135,7 +136,7 @@ impl<'a> Change<'a> {
             Start::New(at) => {
                 let made = is_won(branch.compare_and_set(None, Some(at), self.info.durability))?;
                 if made {
-                    say!("began the branch {}", branch.name());
+                    say!("began the branch {}", show(branch.name()));
                 }
                 Ok(made)
             }
@@ -188,9 +189,10 @@ impl Committed {
 
     /// Says so for people; `what` was done.
     pub(crate) fn tell(&self, out: &mut Output, what: &str) -> Result<()> {
+        let branch = show(&self.branch);
         match &self.at {
-            Some(at) => out.made(format!("{what} on {} as commit {}", self.branch, short(at))),
-            None => out.made(format!("nothing changed on {}, so nothing was committed", self.branch)),
+            Some(at) => out.made(format!("{what} on {branch} as commit {}", short(at))),
+            None => out.made(format!("nothing changed on {branch}, so nothing was committed")),
         }
     }
 }

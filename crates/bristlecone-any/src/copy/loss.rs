@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use bristlecone::{CommitId, Path};
 
+use crate::text::shown;
+
 /// What could not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -106,8 +108,8 @@ impl fmt::Display for Loss {
         write!(f, "{}: {}{left_out}, first ", self.kind.name(), self.count)?;
         match (&self.commit, self.place.is_empty()) {
             (Some(commit), true) => write!(f, "in commit {commit}"),
-            (Some(commit), false) => write!(f, "{} in commit {commit}", self.place),
-            (None, _) => f.write_str(&self.place),
+            (Some(commit), false) => write!(f, "{} in commit {commit}", shown(&self.place)),
+            (None, _) => f.write_str(&shown(&self.place)),
         }
     }
 }

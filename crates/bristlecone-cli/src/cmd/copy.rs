@@ -183,7 +183,7 @@ fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
         say!("not kept: {loss}");
     }
     if let Some(head) = &report.head {
-        say!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
+        say!("HEAD is {}", show(head.strip_prefix("refs/heads/").unwrap_or(head)));
     }
     let changed = |change| !matches!(change, RefChange::Same) && !RefChange::stays(change);
     let refs = report.refs.iter().filter(|one| changed(one.change)).count() as u64;

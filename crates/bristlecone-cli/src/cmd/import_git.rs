@@ -144,7 +144,7 @@ fn tell(report: &ImportReport, seconds: f64) {
         say!("the history is cut off at {many}, whose parents were never fetched");
     }
     if let Some(head) = &report.head {
-        say!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
+        say!("HEAD is {}", show(head.strip_prefix("refs/heads/").unwrap_or(head)));
     }
     let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count();
     say!("{}, {}", summary(&report.counts, refs, seconds), text::bytes(report.counts.bytes));

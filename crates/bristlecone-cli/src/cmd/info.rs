@@ -104,7 +104,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     }
     if let Some(retention) = retention.iter().find(|retention| !retention.is_all()) {
         let rules: Vec<String> =
-            retention.rules().map(|(pattern, keep)| format!("{} {keep}", short_pattern(pattern))).collect();
+            retention.rules().map(|(pattern, keep)| format!("{} {keep}", show(short_pattern(pattern)))).collect();
         out.line(format_args!("retention     {}", rules.join(", ")))?;
     }
     if let Some(limit) = retention.as_ref().and_then(Retention::snapshot_limit) {

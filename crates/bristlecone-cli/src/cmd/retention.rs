@@ -111,7 +111,7 @@ fn list(context: &mut Context) -> Result<()> {
     let retention = opened.repo.retention()?;
     context.out.begin(&fields! {}, "rules")?;
     for (pattern, keep) in retention.rules() {
-        context.out.line(format_args!("{} {keep}", short(pattern)))?;
+        context.out.line(format_args!("{} {keep}", text::show(short(pattern))))?;
         context.out.item(fields! { "pattern": pattern, "rule": keep.to_string() })?;
     }
     if retention.rules().next().is_none() {

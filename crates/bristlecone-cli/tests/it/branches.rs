@@ -83,6 +83,28 @@ fn branches_have_names_that_git_takes() {
 }
 
 #[test]
+fn control_characters_of_a_branch_are_shown_in_digits() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    // Git takes it, and some terminals take it for the beginning of a command.
+    let name = "x\u{9b}31m";
+    let lines = [
+        &["set", "-b", name, "-c", "a", "2"][..],
+        &["set", "-b", name, "a", "2"],
+        &["set", "-b", name, "a", "3"],
+        &["branches"],
+        &["checkout", name],
+        &["info"],
+    ];
+    for words in lines {
+        let run = place.run(words);
+        assert_eq!(run.code, 0, "{run:?}");
+        let said = String::from_utf8(run.out).unwrap() + &run.err;
+        assert!(said.contains("x%C2%9B31m") && !said.contains('\u{9b}'), "{words:?}: {said:?}");
+    }
+}
+
+#[test]
 fn a_branch_goes_only_if_another_has_its_commits() {
     let place = Place::with_store();
     place.ok(["set", "a", "1"]);

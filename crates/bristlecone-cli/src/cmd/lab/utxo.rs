@@ -13,6 +13,7 @@ use crate::{
     failure::{Failure, Result},
     open::Access,
     output::fields,
+    text::show,
 };
 
 /// Look at a set of unspent outputs at any of its blocks, and roll it back
@@ -113,7 +114,8 @@ pub(crate) fn run(command: UtxoCommand, context: &mut Context) -> Result<()> {
     let mut set = TreeUtxo::open(&repo, &branch, Durability::Synced)?;
     if set.tip() == UtxoTip::Empty {
         return Err(Failure::negative(format!(
-            "the branch {branch} has no set of unspent outputs: `cone replay cardano` makes one"
+            "the branch {} has no set of unspent outputs: `cone replay cardano` makes one",
+            show(&branch)
         )));
     }
     let out = &mut context.out;
@@ -177,7 +179,7 @@ pub(crate) fn run(command: UtxoCommand, context: &mut Context) -> Result<()> {
             set.roll_back(id)?;
             let further =
                 if blocks.is_some_and(|blocks| back > blocks) { ", to the last commit before that" } else { "" };
-            out.made(format!("the branch {branch} is at {tip}, {back} blocks back{further}"))?;
+            out.made(format!("the branch {} is at {tip}, {back} blocks back{further}", show(&branch)))?;
             let mut all = point(id, tip);
             all.extend(fields! { "blocks": back });
             out.document(all)

@@ -116,7 +116,7 @@ impl Join {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
                 "the branch {} has no commit to join anything to; {way}",
-                branch.name()
+                show(branch.name())
             )));
         };
         let other = open_other(context, &opened, args.other, Access::Read)?;

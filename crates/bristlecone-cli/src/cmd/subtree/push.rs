@@ -64,7 +64,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
             );
             return Err(Failure::negative(format!(
                 "the branch {} there is at commit {}, which {prefix} does not lead back to; {way}; nothing was changed",
-                to.name(),
+                show(to.name()),
                 short(&at)
             )));
         }
