@@ -54,6 +54,8 @@ struct MemoryRefs {
 struct MemoryIndex {
     batches: usize,
     places: HashMap<Oid, ObjectPlace, OidHasher>,
+    // Where objects are as well, in other slabs: they were appended again.
+    copies: Vec<(Oid, Location)>,
 }
 
 /// Where an object is, and the number of the batch that had it last.
@@ -61,6 +63,11 @@ struct MemoryIndex {
 struct ObjectPlace {
     at: Location,
     batch: u64,
+}
+
+/// Returns the number of the slab that a place is in.
+const fn slab_of(at: Location) -> u64 {
+    at.0 >> 32
 }
 
 fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -126,7 +133,8 @@ impl MemoryState {
     }
 
     fn index_more(&self) {
-        let mut index = write_lock(&self.index);
+        let mut held = write_lock(&self.index);
+        let index = &mut *held;
         // Taken under the lock, which a sweep holds while it goes on with another table: an older one lacks later slabs.
         let table = self.arena.table();
         // A batch that is being pushed leaves a gap for a moment; the rest waits for it.
@@ -136,11 +144,11 @@ impl MemoryState {
             while let Some(record) = bytes.get(offset..).and_then(|rest| Record::parse(rest).ok()) {
                 if let Ok(oid) = Oid::new(record.oid) {
                     let at = Location(base.0 + offset as u64);
-                    index
-                        .places
-                        .entry(oid)
-                        .and_modify(|place| place.batch = batch)
-                        .or_insert(ObjectPlace { at, batch });
+                    let place = index.places.entry(oid).or_insert(ObjectPlace { at, batch });
+                    place.batch = batch;
+                    if slab_of(place.at) != slab_of(at) {
+                        index.copies.push((oid, at));
+                    }
                 }
                 offset += (record.bytes() as usize).next_multiple_of(8);
             }
@@ -410,11 +418,11 @@ impl Backend for MemoryBackend {
 mod tests {
     use std::{thread, time::Duration};
 
-    use bristlecone_core::{Kind, Location, Oid, Sink};
+    use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink};
 
     use super::{
         super::arena::{Arena, LONG_BYTES},
-        Backend, Batch, Durability, MemoryBackend, read_lock,
+        Backend, Batch, Durability, MemoryBackend, Roots, SweepLimits, read_lock,
     };
 
     fn one(byte: u8) -> (Oid, Batch) {
@@ -441,6 +449,26 @@ mod tests {
             drop(index);
         });
         assert!(backend.locate(&first).is_some() && backend.locate(&second).is_some());
+    }
+
+    #[test]
+    fn what_was_appended_again_is_dropped_from_both_slabs() {
+        let backend = MemoryBackend::new();
+        let (oid, long) = (Oid::from_array([1; 32]), vec![7_u8; LONG_BYTES]);
+        let append = || {
+            let mut batch = Batch::since(backend.sweeps());
+            batch.put(Kind::Contents, oid, &long, &[], &[]);
+            backend.append(batch, &[], Durability::None).unwrap()
+        };
+        let places = [append(), append()];
+        assert_ne!(places[0], places[1]);
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+        assert_eq!(backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 1);
+        for at in places {
+            let hinted = ObjRef::new(oid, at);
+            assert!(backend.read(&hinted).unwrap().is_none(), "{hinted:?} is still read where it was");
+        }
+        assert_eq!(backend.stats().store_bytes, 0);
     }
 
     #[test]

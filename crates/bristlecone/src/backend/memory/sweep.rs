@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
 
-use super::{MemoryIndex, MemoryState, write_lock};
+use super::{MemoryIndex, MemoryState, slab_of, write_lock};
 use crate::{
     Error,
     backend::{Batch, RefTarget, Roots, SweepLimits, Swept},
@@ -38,7 +38,11 @@ impl MemoryState {
         }
         let mut index = write_lock(&self.index);
         let places = dead.iter().filter_map(|oid| index.places.remove(oid));
-        let slabs: HashSet<u64> = places.map(|place| place.at.0 >> 32).collect();
+        let mut slabs: HashSet<u64> = places.map(|place| slab_of(place.at)).collect();
+        // A hint may lead to a copy of what is gone.
+        let copies = index.copies.iter().filter(|(oid, _)| !index.places.contains_key(oid));
+        slabs.extend(copies.map(|(_, at)| slab_of(*at)));
+        index.copies.retain(|(_, at)| !slabs.contains(&slab_of(*at)));
         let moved = self.evacuate(&mut index, &slabs);
         for target in refs.by_name.values_mut() {
             if let RefTarget::Object(at) = target
@@ -63,7 +67,7 @@ impl MemoryState {
         self.arena.leave_slab();
         let table = self.arena.table();
         let mut left: Vec<(Location, Oid)> = index.places.iter().map(|(oid, place)| (place.at, *oid)).collect();
-        left.retain(|(at, _)| slabs.contains(&(at.0 >> 32)));
+        left.retain(|(at, _)| slabs.contains(&slab_of(*at)));
         // Children first, as they were appended.
         left.sort_unstable_by_key(|(at, _)| *at);
         let mut run = MoveRun::default();
