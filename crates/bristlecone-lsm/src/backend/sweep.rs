@@ -1,10 +1,11 @@
 //! Sweeping: dropping what nothing leads to.
 //!
-//! A sweep has three parts. It marks what is reached, beside appends. It decides under the locks of appends and refs what
-//! goes: whatever is not reached by then leaves the index, objects before those that they name, in steps that are
-//! each one write batch together with marks on the pages that have become unclean. And it cleans these pages, a few at a
-//! time: what is left on them is appended again elsewhere, then they are removed. A crash between two steps leaves nothing
-//! half: what has left the index is found no more, and marked pages are cleaned by the next sweep.
+//! A sweep has three parts. It marks what is reached, beside appends, and looks up which pages have the rest, since some of it
+//! was appended more than once. It decides under the locks of appends and refs what goes: whatever is not reached by then
+//! leaves the index, objects before those that they name, in steps that are each one write batch together with marks on the
+//! pages that have become unclean. And it cleans these pages, a few at a time: what is left on them is appended again
+//! elsewhere, then they are removed. A crash between two steps leaves nothing half: what has left the index is found no more,
+//! and marked pages are cleaned by the next sweep.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -66,6 +67,38 @@ impl Marking {
     }
 }
 
+/// Pages with objects that were not reached. One that was appended more than once is on several, and the index has the last:
+/// a hint that leads to another one must not find what is gone.
+#[derive(Default)]
+struct Copies {
+    pages: HashMap<Oid, Vec<u64>>,
+    /// Pages from this one on were not looked at.
+    end: u64,
+}
+
+impl Copies {
+    /// Goes on to look at pages, up to `end`.
+    fn note(&mut self, store: &OpenStore, marking: &Marking, end: u64) -> Result<()> {
+        let from = std::mem::replace(&mut self.end, end);
+        store.each_verified_page(from..end, &mut |number, page| {
+            // Nothing is found on a page that is damaged.
+            let Ok(page) = page else { return Ok(()) };
+            for (oid, _, _) in page.records(number) {
+                if !marking.reached.contains(&oid) {
+                    self.pages.entry(oid).or_default().push(number);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the pages that an object is on, maybe one of them twice.
+    fn pages_of(&self, at: &ObjRef) -> impl Iterator<Item = u64> {
+        let noted = self.pages.get(&at.oid).map(Vec::as_slice).unwrap_or_default();
+        std::iter::once(split(at.at).0).chain(noted.iter().copied())
+    }
+}
+
 impl OpenStore {
     /// Drops what nothing leads to.
     pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept> {
@@ -78,7 +111,12 @@ impl OpenStore {
         let mut marking = Marking::default();
         let from: Vec<Oid> = self.refs_and_pins().into_iter().chain(roots.oids.iter().copied()).collect();
         marking.reach(self, roots, from)?;
-        let swept = self.drop_unreached(roots, limits, marking)?;
+        let mut copies = Copies::default();
+        if !limits.dry_run {
+            let end = read_lock(&self.refs).state.end;
+            copies.note(self, &marking, end)?;
+        }
+        let swept = self.drop_unreached(roots, limits, marking, copies)?;
         if !limits.dry_run {
             self.clean_pages()?;
         }
@@ -102,7 +140,13 @@ impl OpenStore {
     }
 
     /// Decides what goes, and takes it from the index. No thread appends, moves a ref or takes a snapshot meanwhile.
-    fn drop_unreached(&self, roots: &Roots<'_>, limits: &SweepLimits, mut marking: Marking) -> Result<Swept> {
+    fn drop_unreached(
+        &self,
+        roots: &Roots<'_>,
+        limits: &SweepLimits,
+        mut marking: Marking,
+        mut copies: Copies,
+    ) -> Result<Swept> {
         let _writer = lock(&self.writer);
         // Objects that leave the index must not come back to it from the newest pages.
         match self.write_whole_index() {
@@ -119,15 +163,17 @@ impl OpenStore {
         if limits.dry_run {
             return Ok(swept);
         }
+        // What was appended since.
+        copies.note(self, &marking, refs.state.end)?;
         // From here on places on these pages are looked up, and batches that left anything out are looked at again.
-        self.pages.mark(dead.iter().map(|at| split(at.at).0));
+        self.pages.mark(dead.iter().flat_map(|at| copies.pages_of(at)));
         self.sweeps.fetch_add(1, AcqRel);
         for step in dead.chunks(STEP_OBJECTS) {
             let mut changes = self.database.change();
             let mut unclean = BTreeSet::new();
             for at in step {
                 changes.remove_location(&at.oid);
-                unclean.insert(split(at.at).0);
+                unclean.extend(copies.pages_of(at));
             }
             for page in unclean {
                 let key = refs::unclean_key(page);

@@ -1,6 +1,6 @@
 //! The walk over all objects, page by page.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
 use bristlecone::{Bytes, Damage, Error, Object, Oid, Result};
 
@@ -23,13 +23,26 @@ impl OpenStore {
         // What a sweep moved is where the newest pages say.
         self.index.read_all(&self.database, &self.pages)?;
         let mut walk = Walk { store: self, end, again: HashSet::new(), each, damage };
-        let (mut next, mut failed) = (0, None);
-        let walked = self.database.each_page(0..end, &mut |number, value| {
-            next = number + 1;
-            match Page::verified(number, value) {
-                Ok(page) => failed = walk.each_of_page(number, &page).err(),
-                Err(reason) => (walk.damage)(damage_of(number, &damaged(&self.database, number, reason))),
+        self.each_verified_page(0..end, &mut |number, page| match page {
+            Ok(page) => walk.each_of_page(number, &page),
+            Err(error) => {
+                (walk.damage)(damage_of(number, &error));
+                Ok(())
             }
+        })
+    }
+
+    /// Calls `each` with the pages of a range, ascending, or with what is wrong with one.
+    pub(super) fn each_verified_page(
+        &self,
+        pages: Range<u64>,
+        each: &mut dyn FnMut(u64, Result<Page>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut next, mut failed) = (pages.start, None);
+        let walked = self.database.each_page(pages.clone(), &mut |number, value| {
+            next = number + 1;
+            let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason));
+            failed = each(number, page).err();
             Ok(failed.is_none())
         });
         match (failed, walked) {
@@ -38,17 +51,12 @@ impl OpenStore {
             (None, walked) => return walked,
         }
         // A table is damaged, and the walk ends there. Pages are asked for one by one from here.
-        for number in next..end {
-            let page = match Pages::read(&self.database, number) {
-                Ok(Some(page)) => page,
-                Ok(None) => continue,
-                Err(error @ Error::Corrupt { .. }) => {
-                    (walk.damage)(damage_of(number, &error));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            walk.each_of_page(number, &page)?;
+        for number in next..pages.end {
+            match Pages::read(&self.database, number).transpose() {
+                None => {}
+                Some(Err(error)) if !matches!(error, Error::Corrupt { .. }) => return Err(error),
+                Some(page) => each(number, page)?,
+            }
         }
         Ok(())
     }

@@ -138,3 +138,27 @@ fn a_walk_meets_what_a_sweep_moves_meanwhile() {
     let ended = backend.each_object(&mut |_, _| Err(stop.clone()), &mut |damage| panic!("{damage:?}"));
     assert!(matches!(ended, Err(Error::Corrupt { file, .. }) if file == "mine"));
 }
+
+#[test]
+fn what_is_on_several_pages_is_dropped_from_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let [twice, stays] = [family.contents(1, 300), family.contents(2, 300)];
+    let append = |samples: &[&Sample]| {
+        let mut batch = Batch::since(backend.sweeps());
+        samples.iter().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
+        ObjRef::new(twice.oid, backend.append(batch, &[], Durability::None).unwrap())
+    };
+    let places = [append(&[&twice, &stays]), append(&[&twice])];
+    assert_ne!(places[0].at, places[1].at);
+    let (children, oids) = (|_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(()), [stays.oid]);
+    let swept = backend.sweep(&Roots::new(&oids, &children), &SweepLimits::default()).unwrap();
+    assert_eq!(swept.objects, 1);
+    // Nor where it was first: who goes on from what is gone would build on it.
+    for at in places {
+        assert!(backend.read(&at).unwrap().is_none(), "{at:?} is still read where it was");
+        assert!(backend.snapshot(&[]).read(&at).unwrap().is_none(), "a snapshot still reads {at:?}");
+    }
+    stays.expect(&backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
