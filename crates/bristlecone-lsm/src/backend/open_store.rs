@@ -250,8 +250,8 @@ impl OpenStore {
 
     /// Does what a thread would do, where there is none.
     pub(super) fn do_owed(&self) -> Result<()> {
-        if self.syncer.take_owed(0) {
-            self.flush()?;
+        if self.syncer.is_owed(0) {
+            self.syncer.settle(0, || self.flush())?;
         }
         if self.indexer.take_owed(0) {
             self.write_index();
