@@ -119,8 +119,13 @@ impl<'a, S: Source> EntryCursor<'a, S> {
     /// Those of the source; the cursor is then before the first entry.
     pub fn seek(&mut self, step: &[u8]) -> Result<(), S::Error> {
         self.seek_by(|node| Ok(node.last_at_most(step).map_err(bad(Kind::Node))?.unwrap_or(0)))?;
-        if let Some(leaf) = &self.leaf {
-            self.at = view(&leaf.object)?.first_at_least(step).map_err(bad(Kind::Node))?;
+        let Some(leaf) = &self.leaf else { return Ok(()) };
+        match view(&leaf.object).and_then(|node| node.first_at_least(step).map_err(bad(Kind::Node))) {
+            Ok(at) => self.at = at,
+            Err(error) => {
+                self.seek_start();
+                return Err(error.into());
+            }
         }
         Ok(())
     }

@@ -58,6 +58,29 @@ fn cursors_over_hostile_pieces_neither_panic_nor_go_on_for_ever() {
     assert!(refused > 200, "{refused} rounds met what was wrong");
 }
 
+#[test]
+fn a_seek_that_fails_leaves_the_cursor_before_the_first_entry() {
+    let (native, objects) = (Native::new(), Objects::default());
+    let map: Map = (0..3000u32).map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
+    let root = build(&objects, &native, &map).unwrap();
+    let mut last = root;
+    let items_at = loop {
+        let object = objects.read(Kind::Node, &last).unwrap();
+        let node = view(&object).unwrap();
+        if node.level == 0 {
+            break node.items_at();
+        }
+        last = node.child(node.len() - 1).unwrap().oid.into();
+    };
+    assert_ne!(last, root);
+    // The leaf has its header, and none of its items.
+    objects.objects.write().unwrap().get_mut(&last.oid).unwrap().1.truncate(items_at);
+    let mut cursor = EntryCursor::new(&objects, Some(root));
+    cursor.seek(&2999u32.to_be_bytes()).unwrap_err();
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.entry().unwrap().unwrap().step(), 0u32.to_be_bytes());
+}
+
 /// Counting reads one piece of each level, however many entries there are.
 #[test]
 fn ranks_and_places_read_one_piece_of_each_level() {
