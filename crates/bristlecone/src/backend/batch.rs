@@ -6,7 +6,7 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, RecordHeader
 
 use self::index::{BatchIndex, RecordPlace};
 use super::{RefMove, RefTarget};
-use crate::Error;
+use crate::{Error, oid_map::OidSet};
 
 mod index;
 
@@ -24,7 +24,7 @@ pub struct Batch {
     left_out: Vec<Oid>,
     sweeps: u64,
     // Objects that the backend need not have, since a store below it has them.
-    elsewhere: Vec<Oid>,
+    elsewhere: OidSet,
 }
 
 /// A list of up to this many objects is searched from end to end; a longer one has an index.
@@ -98,7 +98,7 @@ impl Batch {
 
     /// Notes that a store below the backend has an object, which [`Batch::needed`] then leaves out.
     pub(super) fn note_elsewhere(&mut self, oid: Oid) {
-        self.elsewhere.push(oid);
+        self.elsewhere.insert(oid);
     }
 
     /// Returns the records, one after another, each padded to 8 bytes.
