@@ -230,7 +230,8 @@ impl Map {
     }
 
     /// Makes many edits as one, in any order: a value binds its key, `None` removes it, and of those of one key the last
-    /// counts. Nothing is hashed or written before the commit.
+    /// counts. Nothing is hashed or written before the commit, but values of 4 KiB and more, and what takes more memory than
+    /// edits may ([`Repo::set_pending_max`]).
     ///
     /// This is the fastest way to change many entries: edits that come while there are no others are sorted once.
     ///

@@ -353,8 +353,8 @@ impl<F: Format> Tree<F> {
     }
 
     /// Adds many values in one call; the last one counts where a path comes twice. Unless they take more memory than edits
-    /// may ([`crate::Repo::set_pending_max`]), nothing is hashed or written before the commit, which touches each piece of a
-    /// directory once, so the order does not matter.
+    /// may ([`crate::Repo::set_pending_max`]), nothing but values of 4 KiB and more is hashed or written before the commit,
+    /// which touches each piece of a directory once, so the order does not matter.
     ///
     /// ```
     /// # use bristlecone::Repo;
