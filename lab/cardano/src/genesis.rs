@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::Map as JsonMap;
 use thiserror::Error;
 
-use crate::{OutputRef, TxId, cbor::head};
+use crate::{BlockHash, OutputRef, TxId, cbor::head};
 
+mod canonical;
 mod redemption;
 
 /// Why a file is no genesis file, or not one whose outputs are known here.
@@ -27,6 +28,8 @@ pub struct Genesis {
     pub magic: Option<u64>,
     /// How many slots an epoch of Byron has, where the file says it: ten times its `k`.
     pub byron_epoch_slots: Option<u64>,
+    /// The hash of a Byron genesis file, which the first block of a chain that begins with Byron names as its predecessor.
+    pub hash: Option<BlockHash>,
     /// Each output, and its CBOR: an array of an address and lovelace.
     pub outputs: Vec<(OutputRef, Vec<u8>)>,
 }
@@ -68,7 +71,10 @@ impl Genesis {
             .map(epoch_slots)
             .transpose()
             .map_err(|k| wrong(format!("its k is {k}, and an epoch of Byron has 10 k slots")))?;
-        let mut genesis = Self { magic: file.network_magic.or(magic), byron_epoch_slots, outputs: Vec::new() };
+        let is_byron = file.non_avvm_balances.is_some() || file.avvm_distr.is_some();
+        let hash = is_byron.then(|| canonical::hash(&text)).transpose();
+        let hash = hash.map_err(|error| wrong(format!("it is no genesis file: {error}")))?;
+        let mut genesis = Self { magic: file.network_magic.or(magic), byron_epoch_slots, hash, outputs: Vec::new() };
         let mut add = |address: &str, decoded: Option<Vec<u8>>, amount: &serde_json::Value| {
             let bytes = decoded.ok_or_else(|| wrong(format!("{address} is neither an address nor a key of one")))?;
             let amount = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());

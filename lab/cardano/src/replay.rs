@@ -20,7 +20,7 @@ pub use self::{
     report::{Memory, Progress, Report, Sample},
 };
 use crate::{
-    Block, BlockPlace, ChainReader, Era, Point, StoredBlock,
+    Block, BlockHash, BlockPlace, ChainReader, Era, Point, StoredBlock,
     index::{BlockIndex, IndexError},
     utxo::{Changes, UtxoStore, UtxoTip},
 };
@@ -110,6 +110,8 @@ pub struct Replay<'s> {
     decoded: Decoded,
     /// The network of the genesis files, where one of them says it.
     magic: Option<u64>,
+    /// The hash of the Byron genesis file, where there is one.
+    genesis: Option<BlockHash>,
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
@@ -166,6 +168,7 @@ impl<'s> Replay<'s> {
             changes: Changes::default(),
             decoded: Decoded::default(),
             magic: None,
+            genesis: None,
             last,
             era,
             known: last,
@@ -280,10 +283,7 @@ impl<'s> Replay<'s> {
     /// Takes one block.
     fn block(&mut self, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
         let point = block.point();
-        if let Some((magic, genesis)) = block.magic().zip(self.magic).filter(|(magic, genesis)| magic != genesis) {
-            let BlockPlace { chunk, offset, .. } = place;
-            return Err(ReplayError::OtherNetwork { chunk, offset, point, magic, genesis });
-        }
+        self.check_genesis(block, place)?;
         if let Some(known) = self.known.filter(|known| point.slot <= known.slot) {
             // Boundary blocks share slots and numbers, hashes are shared by none.
             if point.hash == known.hash {

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{BlockError, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError};
+use crate::{BlockError, BlockHash, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError};
 
 /// What ends a replay early.
 #[derive(Debug, Error)]
@@ -48,6 +48,24 @@ pub enum ReplayError {
         magic: u64,
         /// The magic that the genesis file has.
         genesis: u64,
+    },
+    /// The first block of a chain names another genesis file as its predecessor.
+    #[error(
+        "{}, byte {offset}: {point} begins the chain of the genesis file with the hash {named}, and the file that was named has \
+         {genesis}; name the genesis files of this chain, into another store or branch",
+        of_chunk(*chunk)
+    )]
+    OtherGenesis {
+        /// The chunk.
+        chunk: u32,
+        /// The offset of the block in it.
+        offset: u64,
+        /// The block.
+        point: Box<Point>,
+        /// The hash of the file that the block names.
+        named: BlockHash,
+        /// The hash of the Byron genesis file that was given.
+        genesis: BlockHash,
     },
     /// The set holds the outputs of genesis files, and the first block is not that of a chain.
     #[error(

@@ -10,7 +10,7 @@ use bristlecone::{Durability, Native, Repo, SweepLimits, disk::DiskOptions, stor
 
 use super::{DEVNET, allow, copy, data, done, genesis, memory, replay, repo, tree};
 use crate::{
-    Block, BlockIndex, Era, Genesis, MemoryIndex, OutputRef, TxId,
+    Block, BlockHash, BlockIndex, Era, Genesis, MemoryIndex, OutputRef, TxId,
     hash::from_hex_bytes,
     immutable::Appender,
     made_up::{byron_blocks, empty_blocks, files_of},
@@ -369,6 +369,37 @@ fn blocks_of_another_network_than_the_genesis_file_are_refused() {
     refused(&mut set, &later, 1, &blocks[2]);
     replay(&mut set, &mut memory(), &later, ReplayOptions::default(), &network(1)).0.unwrap();
     assert_eq!(set.tip().point(), Some(Block::parse(&blocks[2]).unwrap().point()));
+}
+
+#[test]
+fn a_genesis_file_that_the_first_block_does_not_name_is_refused() {
+    // Mainnet's, which names the file with this hash.
+    let first = [data("blocks/pallas/genesis.block")];
+    let hash = |text: &str| Some(text.parse::<BlockHash>().unwrap());
+    let right = hash("5f20df933584822601f9e3f8c024eb5eb252fe8cefb24d1317dc3d432e940ebb");
+    let other = genesis()[0].hash;
+    assert_eq!(other, hash("83de1d7302569ad56cf9139a41e2e11346d4cb4a31c00142557b6ab3fa550761"));
+    assert_eq!(genesis()[1].hash, None, "Shelley's file");
+    let file = |hash| [Genesis { magic: Some(764_824_073), hash, ..Genesis::default() }];
+    for (branch, options) in [("strict", ReplayOptions::default()), ("partial", allow())] {
+        let mut set = TreeUtxo::open(&repo(), branch, Durability::None).unwrap();
+        let (ended, report) = replay(&mut set, &mut memory(), &first, options, &file(other));
+        let Err(error @ ReplayError::OtherGenesis { point, .. }) = &ended else { panic!("{ended:?}") };
+        assert_eq!((point.number, report.blocks, set.tip()), (0, 0, UtxoTip::Genesis));
+        assert!(error.to_string().contains("of the genesis file with the hash 5f20df93"), "{error}");
+    }
+    for hash in [right, None] {
+        let (ended, report) = replay(&mut tree(&repo()), &mut memory(), &first, ReplayOptions::default(), &file(hash));
+        ended.unwrap();
+        assert_eq!(report.blocks, 1);
+    }
+    // Only the first block of a chain names it.
+    let dir = tempfile::tempdir().unwrap();
+    let chain = files_of(dir.path(), &byron_blocks(&[(0, None), (1, None), (1, Some(0))]));
+    let file = |hash| [Genesis { hash, ..Genesis::default() }];
+    for (chain, hash) in [(&chain[..], Some(BlockHash([9; 32]))), (&chain[1..], right)] {
+        replay(&mut tree(&repo()), &mut memory(), chain, ReplayOptions::default(), &file(hash)).0.unwrap();
+    }
 }
 
 #[test]
