@@ -26,6 +26,8 @@ pub struct Appender {
     open: Option<Growing>,
     last: Option<Link>,
     cut: Option<String>,
+    /// A write or a sync failed: what the files hold is not known.
+    failed: bool,
 }
 
 /// The chunk that grows.
@@ -53,7 +55,7 @@ impl Appender {
     /// If a chunk has no slots.
     pub fn open(storage: Arc<dyn Storage>, slots_in_chunk: u64) -> Result<Self, ChainError> {
         assert!(slots_in_chunk > 0, "a chunk has slots");
-        let mut appender = Self { storage, slots_in_chunk, open: None, last: None, cut: None };
+        let mut appender = Self { storage, slots_in_chunk, open: None, last: None, cut: None, failed: false };
         appender.storage.create_dir("").map_err(appender.io(""))?;
         let names = appender.storage.list("").map_err(appender.io(""))?;
         let numbers = names.iter().filter_map(|name| parse_name(name)).map(|(number, _)| number);
@@ -116,8 +118,8 @@ impl Appender {
     /// Appends a block and returns where it lies. It is durable after [`Appender::sync`].
     ///
     /// # Errors
-    /// [`ChainError::Order`] for a block that does not continue the chain; [`ChainError::Io`], after which the database must
-    /// be opened again.
+    /// [`ChainError::Order`] for a block that does not continue the chain; [`ChainError::Io`], after which everything is refused until
+    /// the database is opened again.
     pub fn append(&mut self, block: &Block<'_>) -> Result<BlockPlace, ChainError> {
         let (link, slots) = (Link::of(block), self.slots_in_chunk);
         let slot = link.point.slot;
@@ -139,6 +141,14 @@ impl Appender {
             let file = self.storage.describe(&file_name(number, Part::Chunk));
             return Err(ChainError::Order { file, chunk: number, offset: 0, slot, reason });
         }
+        self.refuse_failed()?;
+        let placed = self.append_to(number, block, &link);
+        self.failed |= placed.is_err();
+        placed
+    }
+
+    /// Appends a block that continues the chain, in the chunk with a number.
+    fn append_to(&mut self, number: u32, block: &Block<'_>, link: &Link) -> Result<BlockPlace, ChainError> {
         if self.open.is_none() {
             // A chain from its start has all chunks; of a later part the first one is that of its first block.
             self.begin(if block.previous().is_none() { 0 } else { number })?;
@@ -147,24 +157,33 @@ impl Appender {
             self.complete()?;
             self.begin(open + 1)?;
         }
-        let place = self.write(block, self.relative(&link))?;
-        self.last = Some(link);
+        let place = self.write(block, self.relative(link))?;
+        self.last = Some(*link);
         Ok(place)
     }
 
     /// Makes durable what was appended.
     ///
     /// # Errors
-    /// [`ChainError::Io`].
+    /// [`ChainError::Io`], as for [`Appender::append`]: a later sync would not know what this one has lost.
     pub fn sync(&mut self) -> Result<(), ChainError> {
+        self.refuse_failed()?;
         let Some(open) = self.open.as_ref().filter(|open| open.unsynced) else { return Ok(()) };
-        for part in [Part::Chunk, Part::Secondary, Part::Primary] {
-            open.files[part as usize].sync_data().map_err(self.io(&file_name(open.number, part)))?;
-        }
+        let synced = [Part::Chunk, Part::Secondary, Part::Primary].into_iter().try_for_each(|part| {
+            open.files[part as usize].sync_data().map_err(self.io(&file_name(open.number, part)))
+        });
+        self.failed = synced.is_err();
         if let Some(open) = &mut self.open {
-            open.unsynced = false;
+            open.unsynced = synced.is_err();
         }
-        Ok(())
+        synced
+    }
+
+    fn refuse_failed(&self) -> Result<(), ChainError> {
+        if !self.failed {
+            return Ok(());
+        }
+        Err(self.io("")(io::Error::other("a write or a sync failed before; open the database again")))
     }
 
     fn io(&self, name: &str) -> impl FnOnce(io::Error) -> ChainError + use<> {

@@ -13,6 +13,7 @@ use super::*;
 
 mod byron;
 mod damage;
+mod faults;
 mod tail;
 
 fn data(name: &str) -> PathBuf {
