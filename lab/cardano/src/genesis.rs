@@ -87,7 +87,7 @@ impl Genesis {
             add(address, bs58::decode(address).into_vec().ok(), amount)?;
         }
         for (key, amount) in file.avvm_distr.iter().flatten() {
-            add(key, redemption::address(key), amount)?;
+            add(key, redemption::address(key, magic), amount)?;
         }
         for (address, amount) in file.initial_funds.iter().flatten() {
             add(address, crate::hash::from_hex_bytes(address.as_bytes()), amount)?;

@@ -5,20 +5,36 @@ use sha3::{Digest, Sha3_256};
 
 use crate::cbor::head;
 
-/// Returns the address that a key can redeem; `None` for text that is no key: 32 bytes in the alphabet of base64 for URLs.
-pub(super) fn address(key: &str) -> Option<Vec<u8>> {
+/// The magic of mainnet, whose addresses do not say their network.
+const MAINNET: u64 = 764_824_073;
+
+/// Returns the address that a key can redeem in the network with a magic; `None` for text that is no key: 32 bytes in the alphabet of
+/// base64 for URLs.
+pub(super) fn address(key: &str, magic: Option<u64>) -> Option<Vec<u8>> {
     let key = decode(key)?;
+    let attributes = attributes(magic);
     // How it is spent: 2, by redemption with this key.
     let spending = [&[0x82, 0x02, 0x58, 0x20][..], &key].concat();
-    // The address's root hashes its kind (2 as well), how it is spent, and attributes, of which there are none.
-    let inner = Sha3_256::new().chain_update([0x83, 0x02]).chain_update(spending).chain_update([0xa0]).finalize();
+    // The address's root hashes its kind (2 as well), how it is spent, and attributes.
+    let inner = Sha3_256::new().chain_update([0x83, 0x02]).chain_update(spending).chain_update(&attributes).finalize();
     let root = Params::new().hash_length(28).hash(&inner);
-    let payload = [&[0x83, 0x58, 0x1c][..], root.as_bytes(), &[0xa0, 0x02]].concat();
+    let payload = [&[0x83, 0x58, 0x1c][..], root.as_bytes(), &attributes, &[0x02]].concat();
     let mut address = vec![0x82, 0xd8, 0x18];
     head(&mut address, 2, payload.len() as u64);
     address.extend_from_slice(&payload);
     head(&mut address, 0, u64::from(crc32fast::hash(&payload)));
     Some(address)
+}
+
+/// Returns the attributes of addresses: of another network than mainnet its magic, as CBOR in a string of bytes.
+fn attributes(magic: Option<u64>) -> Vec<u8> {
+    let Some(magic) = magic.filter(|magic| *magic != MAINNET) else { return vec![0xa0] };
+    let mut number = Vec::new();
+    head(&mut number, 0, magic);
+    let mut attributes = vec![0xa1, 0x02];
+    head(&mut attributes, 2, number.len() as u64);
+    attributes.extend_from_slice(&number);
+    attributes
 }
 
 /// Decodes 32 bytes. One key has one spelling, but for the padding, which may be left out.
@@ -59,7 +75,7 @@ mod tests {
 
     #[test]
     fn addresses_of_mainnet_are_derived_from_their_keys() {
-        let found = address(KEY).unwrap();
+        let found = address(KEY, Some(MAINNET)).unwrap();
         let known = "82d818582183581cccdf735b7d5cafe44e65e75a82fd4305fe7712924a8e1196fefdbddfa0021a9cbc2ffe";
         assert_eq!(Some(&found), crate::hash::from_hex_bytes(known.as_bytes()).as_ref());
         let ids = [
@@ -70,9 +86,22 @@ mod tests {
             ),
         ];
         for (key, id) in ids {
-            assert_eq!(TxId::of(&[&address(key).unwrap()]).to_string(), id);
+            assert_eq!(TxId::of(&[&address(key, None).unwrap()]).to_string(), id);
         }
-        assert_eq!(address(KEY.trim_end_matches('=')), Some(found));
+        assert_eq!(address(KEY.trim_end_matches('='), None), Some(found));
+    }
+
+    #[test]
+    fn addresses_of_other_networks_say_their_magic() {
+        for (magic, known) in [
+            (42, "82d818582583581c2d536dd5daee059e76ff3c66d5f3b0ceb26f9a19ef5dd8ac9ddf6d11a10242182a021a0d1d30ec"),
+            (
+                1_097_911_063,
+                "82d818582883581c21e2870a6fc5160ab98a257b9a12ca451ad86df41377934328e6b4cfa102451a4170cb17021a790a542f",
+            ),
+        ] {
+            assert_eq!(address(KEY, Some(magic)), crate::hash::from_hex_bytes(known.as_bytes()), "{magic}");
+        }
     }
 
     #[test]
@@ -81,7 +110,7 @@ mod tests {
         let longer = [format!("{KEY}="), format!("{KEY}A"), format!("A{}", "é".repeat(21))];
         let other = [KEY.replace('-', "+"), KEY.replace("k=", "l=")];
         for bad in ["", "=", &KEY[1..]].into_iter().chain(longer.iter().chain(&other).map(String::as_str)) {
-            assert_eq!(address(bad), None, "{bad}");
+            assert_eq!(address(bad, None), None, "{bad}");
         }
     }
 }
