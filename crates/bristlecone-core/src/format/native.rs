@@ -30,6 +30,7 @@ mod load;
 mod node;
 mod rank;
 mod shape;
+mod steps;
 mod tag;
 mod update;
 

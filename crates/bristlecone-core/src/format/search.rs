@@ -9,9 +9,39 @@ pub(super) const fn mask(length: u8) -> u64 {
     !(u64::MAX >> bits >> bits)
 }
 
+/// Returns the place of the first `fingerprint` among the first `count` bytes of `table`, which starts with the fingerprints of a
+/// leaf. What stands behind them may be anything.
+///
+/// No jump depends on the place, which no processor foresees: vectors compare as many bytes as a leaf has entries at most.
+#[inline(always)]
+pub(super) fn first_fingerprint(table: &[u8], count: usize, fingerprint: u8) -> Option<usize> {
+    const BYTES: usize = 64;
+    const PLACES: [u8; BYTES] = {
+        let mut places = [0; BYTES];
+        let mut place = 0;
+        while place < BYTES {
+            places[place] = place as u8;
+            place += 1;
+        }
+        places
+    };
+    match table.first_chunk::<BYTES>() {
+        // A few are found sooner by words.
+        Some(window) if count > 8 && count <= BYTES => {
+            let mut first = u8::MAX;
+            for (&byte, &place) in window.iter().zip(&PLACES) {
+                first = first.min(if byte == fingerprint { place } else { u8::MAX });
+            }
+            let first = usize::from(first);
+            (first < count).then_some(first)
+        }
+        _ => next_fingerprint(table.get(..count)?, fingerprint, 0),
+    }
+}
+
 /// Returns the place of the first `fingerprint` in `fingerprints` from `from` on. Eight at a time, without a call.
 #[inline(always)]
-pub(super) fn find_fingerprint(fingerprints: &[u8], fingerprint: u8, from: usize) -> Option<usize> {
+pub(super) fn next_fingerprint(fingerprints: &[u8], fingerprint: u8, from: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let pattern = u64::from(fingerprint) * ONES;
     let rest = fingerprints.get(from..)?;
@@ -66,5 +96,32 @@ pub(super) fn slash(path: &[u8]) -> usize {
     match path[..near].iter().position(|&byte| byte == b'/') {
         Some(at) => at,
         None => near + memchr::memchr(b'/', &path[near..]).unwrap_or(path.len() - near),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn the_first_fingerprint_is_found_in_tables_of_any_size_whatever_follows() {
+        for count in 0..=80 {
+            for behind in [0, 1, 60, 100] {
+                let table: Vec<u8> = (0..count + behind).map(|n| (n * n % 31) as u8).collect();
+                for fingerprint in 0..32 {
+                    let wanted = table[..count].iter().position(|&byte| byte == fingerprint);
+                    assert_eq!(
+                        first_fingerprint(&table, count, fingerprint),
+                        wanted,
+                        "{count} + {behind}: {fingerprint}"
+                    );
+                    let next = wanted.and_then(|at| next_fingerprint(&table[..count], fingerprint, at + 1));
+                    let wanted = table[..count].iter().enumerate().filter(|(_, byte)| **byte == fingerprint).nth(1);
+                    assert_eq!(next, wanted.map(|(at, _)| at), "{count} + {behind}: {fingerprint}");
+                }
+            }
+        }
     }
 }

@@ -6,13 +6,14 @@
 use super::{
     cut::step_hash,
     node::{MODE, names_object},
+    steps::last_at_most,
 };
 use crate::{
     EntryKind, Location, Source,
     format::{
         borrowed::Borrowed,
         descend::{self, ReachedDir, StepLookup},
-        search::{compare, find_fingerprint, mask, prefix},
+        search::{first_fingerprint, mask, next_fingerprint, prefix},
     },
 };
 
@@ -72,19 +73,19 @@ fn item<'a>(table: &[[u8; 2]], items: &'a [u8], index: usize) -> Option<&'a [u8]
 
 /// Returns where an item starts: where the one before it ends.
 #[inline(always)]
-fn start(table: &[[u8; 2]], index: usize) -> Option<usize> {
+pub(super) fn start(table: &[[u8; 2]], index: usize) -> Option<usize> {
     if index == 0 { Some(0) } else { start_behind(table, index - 1) }
 }
 
 /// Returns where what follows an item starts: where that ends.
 #[inline(always)]
-fn start_behind(table: &[[u8; 2]], index: usize) -> Option<usize> {
+pub(super) fn start_behind(table: &[[u8; 2]], index: usize) -> Option<usize> {
     table.get(index).map(|&end| usize::from(u16::from_le_bytes(end)))
 }
 
 /// Splits a run with a length of one byte in front; longer ones are rare.
 #[inline(always)]
-fn short_run(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn short_run(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = bytes.split_first()?;
     if length >= 0x80 {
         return None;
@@ -122,14 +123,13 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         0 => return Some(Peek::Nothing),
         1 => return lookup_only(&node, step),
         count => {
-            let fingerprints = node.rest.get(..count)?;
-            let mut from = 0;
+            let mut found = first_fingerprint(node.rest, count, fingerprint);
             loop {
-                let Some(index) = find_fingerprint(fingerprints, fingerprint, from) else { return Some(Peek::Nothing) };
+                let Some(index) = found else { return Some(Peek::Nothing) };
                 if is_bound(items, start(table, index)?, step, wanted)? {
                     break index;
                 }
-                from = index + 1;
+                found = next_fingerprint(node.rest.get(..count)?, fingerprint, index + 1);
             }
         }
     };
@@ -167,56 +167,6 @@ fn lookup_only<'a>(node: &BorrowedNode<'a>, step: &[u8]) -> Option<Peek<'a>> {
     }
     let child = if names_object(*tag) { node.child(0) } else { Location::NONE };
     Some(Peek::Item { tag: *tag, rest: tail.get(step.len()..)?, child })
-}
-
-/// Returns the last of the items of an inner node whose step is at most `step`. A function of its own: inlined, it has too few
-/// registers.
-#[inline(never)]
-fn last_at_most(table: &[[u8; 2]], items: &[u8], step: &[u8], wanted: u64) -> Option<Option<usize>> {
-    // No jump depends on the data: such jumps cost more than the comparisons. Of three comparisons at a time none waits for
-    // another.
-    let (mut base, mut size) = (0, table.len());
-    let at = |index: usize| start_behind(table, index - 1);
-    while size > 3 {
-        let quarter = size / 4;
-        let places = [at(base + quarter)?, at(base + 2 * quarter)?, at(base + 3 * quarter)?];
-        let [one, two, three] =
-            [inner_head(items, places[0])?, inner_head(items, places[1])?, inner_head(items, places[2])?];
-        let mut passed = usize::from(one.0 < wanted) + usize::from(two.0 < wanted) + usize::from(three.0 < wanted);
-        if one.0 == wanted || two.0 == wanted || three.0 == wanted || one.1 | two.1 | three.1 >= 0x80 {
-            passed = 0;
-            for place in places {
-                passed += usize::from(at_most(items, place, step, wanted)?);
-            }
-        }
-        base += quarter * passed;
-        size -= 3 * quarter;
-    }
-    while size > 1 {
-        let half = size / 2;
-        base += half * usize::from(at_most(items, at(base + half)?, step, wanted)?);
-        size -= half;
-    }
-    Some((!table.is_empty() && (base > 0 || at_most(items, 0, step, wanted)?)).then_some(base))
-}
-
-/// Returns the first eight bytes of the step of an inner item, as an integer, and the byte that is its length if it is short.
-#[inline(always)]
-fn inner_head(items: &[u8], start: usize) -> Option<(u64, u8)> {
-    // Behind the step an inner item has an id, so eight bytes can be taken whatever the step's length.
-    let [length, first @ ..] = items.get(start..start + 9)?.first_chunk::<9>()?;
-    Some((u64::from_be_bytes(*first) & mask(*length), *length))
-}
-
-/// Whether the step of the item of an inner node that starts at `start` is at most `step`.
-#[inline]
-fn at_most(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool> {
-    let (found, length) = inner_head(items, start)?;
-    if found == wanted {
-        let (name, _) = short_run(items.get(start..)?)?;
-        return Some(compare(name, found, step, wanted).is_le());
-    }
-    if length < 0x80 { Some(found < wanted) } else { None }
 }
 
 /// Whether the item of a leaf, which starts at `start` of the items, is bound to `step`.
@@ -271,9 +221,8 @@ pub(super) fn descend<'a, S: Source>(
 
 #[cfg(test)]
 mod tests {
-    use alloc::{format, vec, vec::Vec};
-
     use super::*;
+    use crate::format::search::compare;
 
     #[test]
     fn prefixes_order_as_their_bytes() {
@@ -298,38 +247,6 @@ mod tests {
                 assert_eq!(compare(one, prefix(one), other, prefix(other)), i.cmp(&j), "{one:?} {other:?}");
                 let leaf = [&[8, one.len() as u8], *one, b"payload"].concat();
                 assert_eq!(is_bound(&leaf, 0, other, prefix(other)), Some(i == j), "{one:?} {other:?}");
-                let inner = [&[one.len() as u8], *one, &[7; 34][..]].concat();
-                assert_eq!(at_most(&inner, 0, other, prefix(other)), Some(i <= j), "{one:?} {other:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_last_item_at_most_a_step_is_found_in_nodes_of_any_size() {
-        // Short steps, and such as agree in eight bytes and more; twice as many as items, so that half fall between items.
-        let mut steps: Vec<Vec<u8>> = (0..120_u32)
-            .map(|n| match n % 4 {
-                0 => format!("{n}").into_bytes(),
-                1 => format!("entry-00{n}").into_bytes(),
-                2 => vec![0; n as usize / 4],
-                _ => format!("entry-00{n}-{}", "x".repeat(n as usize * 2)).into_bytes(),
-            })
-            .filter(|step| step.len() < 0x80)
-            .collect();
-        steps.sort();
-        steps.dedup();
-        for count in 0..=steps.len() / 2 {
-            let (mut table, mut items) = (Vec::new(), Vec::new());
-            let own: Vec<&Vec<u8>> = steps.iter().skip(1).step_by(2).take(count).collect();
-            for step in &own {
-                items.push(step.len() as u8);
-                items.extend_from_slice(step);
-                items.extend_from_slice(&[7; 34]);
-                table.push((items.len() as u16).to_le_bytes());
-            }
-            for step in &steps {
-                let wanted = own.iter().rposition(|own| *own <= step);
-                assert_eq!(last_at_most(&table, &items, step, prefix(step)), Some(wanted), "{count}: {step:?}");
             }
         }
     }

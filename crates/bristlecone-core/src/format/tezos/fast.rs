@@ -14,7 +14,7 @@ use crate::{
         borrowed::Borrowed,
         descend::{self, ReachedDir, StepLookup},
         native::step_hash,
-        search::{find_fingerprint, mask, prefix},
+        search::{first_fingerprint, mask, prefix},
     },
 };
 
@@ -49,8 +49,8 @@ fn find_in_leaf<'a>(
     rest: &'a [u8],
     name: &[u8],
 ) -> Option<TezosAnswer<'a>> {
-    let (fingerprints, rest) = rest.split_at_checked(count)?;
-    let (tags, rest) = rest.split_at_checked(count)?;
+    let fingerprints = rest;
+    let (tags, rest) = rest.get(count..)?.split_at_checked(count)?;
     let (ends, rest) = rest.split_at_checked(count * 2)?;
     let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
     let wanted = prefix(name);
@@ -69,7 +69,7 @@ fn find_in_leaf<'a>(
             index += 1;
         }
     } else {
-        let Some(index) = find_fingerprint(fingerprints, step_hash(name) as u8, 0) else { return Some(None) };
+        let Some(index) = first_fingerprint(fingerprints, count, step_hash(name) as u8) else { return Some(None) };
         // Another name with the same fingerprint is rare: the general way goes on.
         if !is_named(item(index)?, name, wanted)? {
             return None;

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Bytes, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{ByteReader, DecodeError, write_varint},
-    format::{native::step_hash, search::find_fingerprint},
+    format::{native::step_hash, search::next_fingerprint},
 };
 
 /// Bytes before a leaf's tables: 4 = 1 shape + 1 flags + 2 count.
@@ -308,7 +308,7 @@ impl<'b> LeafView<'b> {
         }
         let fingerprint = step_hash(name) as u8;
         let mut from = 0;
-        while let Some(index) = find_fingerprint(self.fingerprints, fingerprint, from) {
+        while let Some(index) = next_fingerprint(self.fingerprints, fingerprint, from) {
             if self.name(index)? == name {
                 return Ok(PieceLookup::Item { index });
             }
