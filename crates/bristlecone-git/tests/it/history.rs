@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, ObjRef, Oid, RefMove,
-    RefTarget, Repo, SweepLimits,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, ObjRef, Oid,
+    RefMove, RefTarget, Repo, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
     engine::FormatTag,

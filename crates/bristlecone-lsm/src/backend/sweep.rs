@@ -71,7 +71,8 @@ impl Marking {
 /// a hint that leads to another one must not find what is gone.
 #[derive(Default)]
 struct Copies {
-    pages: HashMap<Oid, Vec<u64>>,
+    /// Sorted.
+    places: Vec<(Oid, u64)>,
     /// Pages from this one on were not looked at.
     end: u64,
 }
@@ -85,17 +86,20 @@ impl Copies {
             let Ok(page) = page else { return Ok(()) };
             for (oid, _, _) in page.records(number) {
                 if !marking.reached.contains(&oid) {
-                    self.pages.entry(oid).or_default().push(number);
+                    self.places.push((oid, number));
                 }
             }
             Ok(())
-        })
+        })?;
+        self.places.sort_unstable();
+        Ok(())
     }
 
     /// Returns the pages that an object is on, maybe one of them twice.
     fn pages_of(&self, at: &ObjRef) -> impl Iterator<Item = u64> {
-        let noted = self.pages.get(&at.oid).map(Vec::as_slice).unwrap_or_default();
-        std::iter::once(split(at.at).0).chain(noted.iter().copied())
+        let noted = &self.places[self.places.partition_point(|(oid, _)| *oid < at.oid)..];
+        let noted = noted.iter().take_while(|(oid, _)| *oid == at.oid);
+        std::iter::once(split(at.at).0).chain(noted.map(|(_, page)| *page))
     }
 }
 

@@ -169,9 +169,9 @@ impl Appender {
     pub fn sync(&mut self) -> Result<(), ChainError> {
         self.refuse_failed()?;
         let Some(open) = self.open.as_ref().filter(|open| open.unsynced) else { return Ok(()) };
-        let synced = [Part::Chunk, Part::Secondary, Part::Primary].into_iter().try_for_each(|part| {
-            open.files[part as usize].sync_data().map_err(self.io(&file_name(open.number, part)))
-        });
+        let synced = [Part::Chunk, Part::Secondary, Part::Primary]
+            .into_iter()
+            .try_for_each(|part| open.files[part as usize].sync_data().map_err(self.io(&file_name(open.number, part))));
         self.failed = synced.is_err();
         if let Some(open) = &mut self.open {
             open.unsynced = synced.is_err();

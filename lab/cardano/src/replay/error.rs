@@ -2,7 +2,9 @@
 
 use thiserror::Error;
 
-use crate::{BlockError, BlockHash, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError};
+use crate::{
+    BlockError, BlockHash, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError,
+};
 
 /// What ends a replay early.
 #[derive(Debug, Error)]

@@ -48,12 +48,15 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
         return Ok(Some(root));
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    if !is_wide(native, sink, changes.len()) {
-        // All of them are encoded at once.
+    // All of them are encoded at once. So many short values have less than 4 GiB with the longest of names.
+    if !is_wide(native, sink, changes.len()) && (!native.split || changes.len() > SHORT_CHANGES) {
         node::check_length(changes.len(), changes.iter().map(change_bytes).fold(0, u64::saturating_add))?;
     }
     write(native, sink, |writer| update_with(writer, source, base, changes))
 }
+
+/// As many changes of short values have no more than 2.5 GB: 4,096 of a name, 512 of a value, and few beside.
+const SHORT_CHANGES: usize = 1 << 19;
 
 /// Returns the bytes that a change takes while it is made.
 #[inline]
