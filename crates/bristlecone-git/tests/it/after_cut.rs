@@ -388,6 +388,8 @@ fn a_branch_that_was_removed_and_made_anew_comes_back_after_a_repack() {
     let engine = SimGit { repack_min: 4, ..SimGit::default() };
     let sim = SimStorage::new();
     let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    // Both files of the journal are there.
+    made.branch("other").unwrap().edit(&info("other", Durability::None), |tree| tree.set("f", "x")).unwrap();
     commit(&made, 0, Durability::Synced).unwrap();
     let main = made.branch("main").unwrap();
     main.compare_and_set(main.head().unwrap(), None, Durability::None).unwrap();
