@@ -4,7 +4,13 @@
 //! a tree of them and the hash of their witnesses; of the data for shared randomness a kind and one or two hashes; the hash of the
 //! delegations and that of the updates. Beside the proof stands the hash of what comes behind the body.
 //!
-//! Source: `TxProof.hs`, `TxPayload.hs` and `Merkle.hs` in cardano-ledger; `Pos.Core.Ssc.Proof` in cardano-sl.
+//! A node of today drops the data for shared randomness, and their proof. But cardano-sl, which made all blocks that have such data,
+//! compared both in each block that it took, and decoded nothing but what it encodes itself: lengths as it writes them, keys of
+//! maps and members of sets ascending. So the bytes in the block are those that it hashed. What cardano-ledger makes is of kind 3,
+//! with no certificates.
+//!
+//! Sources: `TxProof.hs`, `TxPayload.hs`, `Merkle.hs` and `Ssc.hs` in cardano-ledger; `Pos.Binary.Class.Core`, `Pos.Chain.Ssc.Proof`,
+//! `Pos.Chain.Ssc.CommitmentsMap` and `Pos.Chain.Ssc.VssCertificatesMap` in cardano-sl.
 
 use std::ops::Range;
 
