@@ -75,7 +75,7 @@ pub struct ChainArgs {
     /// Stop after so many blocks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     blocks: Option<u64>,
-    /// Stop after so many seconds
+    /// Stop after so many seconds; a run that goes on counts from the first block that it applies
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
     /// Write a line with speed and memory, and take a sample for the chart, this often, in seconds

@@ -43,7 +43,7 @@ pub struct ReplayOptions {
     pub commit_unchanged: bool,
     /// Stop after so many blocks.
     pub blocks: Option<u64>,
-    /// Stop after so long.
+    /// Stop after so long, by the clock of [`Report::seconds`], once a block was applied.
     pub time: Option<Duration>,
     /// Inputs that name no output of the set are counted; else the first one is an error.
     pub allow_missing: bool,
@@ -248,14 +248,17 @@ impl<'s> Replay<'s> {
                 self.compare(ended, true)?;
             }
             self.block(&block, place)?;
+            if self.meter.report.blocks == 0 {
+                // Work begins with the first block that is applied: what only leads there takes no part in the time.
+                self.meter.begin_again();
+            }
             if self.meter.is_due() && self.look(reader.progress(), observer)?.is_break() {
                 self.meter.report.stopped = true;
                 return Ok(ControlFlow::Break(()));
             }
             let report = &self.meter.report;
-            if self.options.blocks.is_some_and(|blocks| report.blocks >= blocks)
-                || self.options.time.is_some_and(|time| report.seconds >= time.as_secs_f64())
-            {
+            let is_late = self.options.time.is_some_and(|time| report.seconds >= time.as_secs_f64());
+            if self.options.blocks.is_some_and(|blocks| report.blocks >= blocks) || is_late && report.blocks > 0 {
                 return Ok(ControlFlow::Break(()));
             }
         }

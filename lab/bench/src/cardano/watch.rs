@@ -26,11 +26,14 @@ pub(super) struct Watch {
     drawn: bool,
     /// Samples are written as lines, unless they come many times a second, for a chart.
     lines: bool,
+    /// The share of the files that was read when the clock began.
+    read_before: f64,
 }
 
 impl Watch {
     pub(super) fn new(sample_every: f64) -> Self {
-        Self { terminal: stderr().is_terminal(), shown: Instant::now(), drawn: false, lines: sample_every >= 1.0 }
+        let (terminal, lines) = (stderr().is_terminal(), sample_every >= 1.0);
+        Self { terminal, shown: Instant::now(), drawn: false, lines, read_before: 0.0 }
     }
 
     fn clear(&mut self) {
@@ -42,9 +45,12 @@ impl Watch {
 
 impl Observer for Watch {
     fn progress(&mut self, now: &Progress) -> ControlFlow<()> {
+        if now.blocks == 0 {
+            self.read_before = now.done.unwrap_or(0.0);
+        }
         if self.shown.elapsed() >= if self.terminal { DRAWN_EVERY } else { WRITTEN_EVERY } {
             self.shown = Instant::now();
-            let text = line(now);
+            let text = line(now, self.read_before);
             if self.terminal {
                 self.drawn = true;
                 let _ = write!(stderr(), "\r{text}\x1b[K");
@@ -85,7 +91,8 @@ impl Drop for Watch {
     }
 }
 
-fn line(now: &Progress) -> String {
+/// Writes a line. `before` is the share that was read when the clock began.
+fn line(now: &Progress, before: f64) -> String {
     let slot = now.last.map_or(0, |last| last.slot);
     let mut text = format!("slot {slot}, {} blocks", now.blocks);
     if now.blocks == 0 && now.indexed > 0 {
@@ -97,8 +104,11 @@ fn line(now: &Progress) -> String {
     }
     text += &format!(", {} MiB", mebibytes(rss::now_kb().0));
     if let Some(done) = now.done.filter(|done| *done > 0.0) {
-        let left = now.seconds * (1.0 - done).max(0.0) / done;
-        text += &format!(", {:.0} %, {} left", done * 100.0, clock(left));
+        text += &format!(", {:.0} %", done * 100.0);
+        // Nothing tells how long it takes before a block was applied.
+        if now.blocks > 0 && done > before {
+            text += &format!(", {} left", clock(now.seconds * (1.0 - done).max(0.0) / (done - before)));
+        }
     }
     text
 }
@@ -110,8 +120,13 @@ mod tests {
     #[test]
     fn the_line_says_how_far_and_how_long() {
         let now = Progress { seconds: 10.0, blocks: 500_000, entries: 7, done: Some(0.25), ..Progress::default() };
-        let line = line(&now);
-        assert!(line.starts_with("slot 0, 500000 blocks, 50.0 k/s, 7 entries, "), "{line}");
-        assert!(line.ends_with(" MiB, 25 %, 30 s left"), "{line}");
+        let whole = line(&now, 0.0);
+        assert!(whole.starts_with("slot 0, 500000 blocks, 50.0 k/s, 7 entries, "), "{whole}");
+        assert!(whole.ends_with(" MiB, 25 %, 30 s left"), "{whole}");
+        // Of what was read before the clock began, nothing says how fast it goes.
+        let later = line(&now, 0.2);
+        assert!(later.ends_with(" MiB, 25 %, 2:30 left"), "{later}");
+        let filling = line(&Progress { blocks: 0, indexed: 7, seconds: 0.0, ..now }, 0.0);
+        assert!(filling.starts_with("slot 0, 7 blocks indexed anew, ") && filling.ends_with(" MiB, 25 %"), "{filling}");
     }
 }

@@ -62,6 +62,11 @@ impl Meter {
         self.observed = self.began;
     }
 
+    /// Begins the time anew, before any block was applied.
+    pub(super) fn begin_again(&mut self) {
+        (self.began, self.left_out) = (Instant::now(), Duration::ZERO);
+    }
+
     fn seconds(&self) -> f64 {
         self.began.elapsed().saturating_sub(self.left_out).as_secs_f64()
     }

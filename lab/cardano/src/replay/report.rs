@@ -54,7 +54,8 @@ pub struct Sample {
 /// What a replay did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Seconds of work: reading, checking, decoding, index, set and commits. Comparing digests is not in it.
+    /// Seconds of work: reading, checking, decoding, index, set and commits. Comparing digests is not in it, nor is what comes
+    /// before the first block that is applied where a replay goes on, as filling the index.
     pub seconds: f64,
     /// Blocks applied.
     pub blocks: u64,

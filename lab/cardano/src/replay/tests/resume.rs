@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use bristlecone::{Durability, Native, Repo, SweepLimits, disk::DiskOptions, storage::RealStorage};
@@ -42,6 +43,21 @@ fn a_replay_goes_on_where_it_stopped_to_the_same_set() {
         assert_eq!(root(&repo), root(&whole), "{each} blocks at a time");
         assert_eq!(rounds, 864_u64.div_ceil(each));
     }
+}
+
+#[test]
+fn a_replay_that_has_no_time_gets_further_however_much_its_index_lacks() {
+    let repo = repo();
+    let mut applied = 0;
+    for round in 0..8 {
+        let options = allow().time(Duration::from_nanos(1));
+        let (ended, report) = replay(&mut tree(&repo), &mut memory(), &[data("devnet")], options, &[]);
+        ended.unwrap();
+        assert!((1..100).contains(&report.blocks), "{} blocks in round {round}", report.blocks);
+        assert_eq!(report.indexed, applied, "round {round}");
+        applied += report.blocks;
+    }
+    assert_eq!(tree(&repo).tip().height(), applied);
 }
 
 #[test]
