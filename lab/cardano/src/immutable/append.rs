@@ -16,6 +16,10 @@ use super::{
 };
 use crate::{Block, BlockPlace, ChainError, Point};
 
+/// How many chunks are begun for one block, at most: between it and the last one all others are made, without blocks. On mainnet,
+/// whose chunks are six hours long, they are eleven years.
+const AHEAD_MAX: u32 = 1 << 14;
+
 /// Appends blocks to an immutable database, in the layout that a node reads.
 ///
 /// One process appends at a time; the appender takes no lock.
@@ -48,8 +52,8 @@ impl Appender {
     ///
     /// # Errors
     /// [`ChainError::Order`] where the last blocks are in another chunk than their slots say, as where the chunks of another network
-    /// are opened: nothing is written then. [`ChainError::Damaged`] where a chunk before the newest one does not end in a block;
-    /// [`ChainError::Io`].
+    /// are opened, or the newest chunk does not follow the one before: nothing is written then. [`ChainError::Damaged`] where the
+    /// chunk before the newest one does not end in a block; [`ChainError::Io`].
     ///
     /// # Panics
     /// If a chunk has no slots.
@@ -66,28 +70,37 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Returns the last block of the database, and looks whether its chunk is the one for slots like its blocks have.
+    /// Returns the last block of the database. Looks whether its chunk is the one for slots like its blocks have, and follows the
+    /// chunk with blocks before it.
     fn find_last(&self, newest: u32) -> Result<Option<Link>, ChainError> {
         let is_absent = |error: &ChainError| matches!(error, ChainError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
+        // The chunk with the last block, with its first and its last one.
+        let mut found: Option<(u32, [Link; 2])> = None;
         for number in (0..=newest).rev() {
             let tail = if number == newest { TornTail::Cut } else { TornTail::Refuse };
-            let last = match self.load(number, tail) {
-                Ok(mut chunk) => self.last_of(&mut chunk)?,
+            let ends = match self.load(number, tail) {
+                Ok(mut chunk) => self.ends_of(&mut chunk)?,
                 // A newest chunk has only indexes where nothing was written to it; of a later part earlier ones are absent.
                 Err(error) if is_absent(&error) && number == newest => None,
                 Err(error) if is_absent(&error) => break,
                 Err(error) => return Err(error),
             };
-            if last.is_some() {
-                return Ok(last);
+            match (ends, found) {
+                (None, _) => {}
+                (Some(ends), None) => found = Some((number, ends)),
+                (Some([_, before]), Some((chunk, [first, last]))) => {
+                    let Some(reason) = before.breaks(&first) else { return Ok(Some(last)) };
+                    let file = self.storage.describe(&file_name(chunk, Part::Chunk));
+                    return Err(ChainError::Order { file, chunk, offset: 0, slot: first.point.slot, reason });
+                }
             }
         }
-        Ok(None)
+        Ok(found.map(|(_, [_, last])| last))
     }
 
-    /// Returns the last block of a chunk, all blocks of which must be of its slots.
-    fn last_of(&self, chunk: &mut Chunk) -> Result<Option<Link>, ChainError> {
-        let mut last = None;
+    /// Returns the first and the last block of a chunk, all blocks of which must be of its slots.
+    fn ends_of(&self, chunk: &mut Chunk) -> Result<Option<[Link; 2]>, ChainError> {
+        let mut ends: Option<[Link; 2]> = None;
         let (file, number, slots) = (chunk.files.name.clone(), chunk.files.number, self.slots_in_chunk);
         while let Some((block, offset)) = chunk.next()? {
             let slot = block.slot();
@@ -98,9 +111,10 @@ impl Appender {
                 );
                 return Err(ChainError::Order { file, chunk: number, offset: offset as u64, slot, reason });
             }
-            last = Some(Link::of(&block));
+            let link = Link::of(&block);
+            ends = Some([ends.map_or(link, |[first, _]| first), link]);
         }
-        Ok(last)
+        Ok(ends)
     }
 
     /// Returns the last block; `None` in an empty database.
@@ -132,6 +146,9 @@ impl Appender {
         let number = number.unwrap_or(u32::MAX);
         let late = self.open.as_ref().is_some_and(|open| number < open.number);
         let reason = reason.or_else(|| late.then(|| "its chunk is complete".to_owned()));
+        let ahead = number.saturating_sub(self.from_chunk(block, number));
+        let far = || format!("chunk {number} is {ahead} behind the newest; at most {AHEAD_MAX} are made at once");
+        let reason = reason.or_else(|| (ahead > AHEAD_MAX).then(far));
         // Of a boundary block the primary index has no other place than the first one.
         let amid = link.is_boundary && !slot.is_multiple_of(slots);
         let reason = reason.or_else(|| {
@@ -147,11 +164,17 @@ impl Appender {
         placed
     }
 
+    /// Returns the chunk from which all up to that of a block are made: the open one, or the first one.
+    fn from_chunk(&self, block: &Block<'_>, number: u32) -> u32 {
+        // A chain from its start has all chunks; of a later part the first one is that of its first block.
+        let first = if block.previous().is_none() { 0 } else { number };
+        self.open.as_ref().map_or(first, |open| open.number)
+    }
+
     /// Appends a block that continues the chain, in the chunk with a number.
     fn append_to(&mut self, number: u32, block: &Block<'_>, link: &Link) -> Result<BlockPlace, ChainError> {
         if self.open.is_none() {
-            // A chain from its start has all chunks; of a later part the first one is that of its first block.
-            self.begin(if block.previous().is_none() { 0 } else { number })?;
+            self.begin(self.from_chunk(block, number))?;
         }
         while let Some(open) = self.open.as_ref().map(|open| open.number).filter(|open| *open < number) {
             self.complete()?;

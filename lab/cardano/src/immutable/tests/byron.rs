@@ -107,3 +107,47 @@ fn a_boundary_block_that_is_damaged_is_named_by_its_slot_and_not_by_its_epoch() 
     // As the newest chunk.
     assert_eq!(at(&[file]), (0, Some(100)));
 }
+
+#[test]
+fn a_newest_chunk_that_does_not_follow_the_one_before_is_refused_and_stays_as_it_is() {
+    let made = |slot: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 100).unwrap();
+        // Two chunks between them have no blocks.
+        for block in byron_blocks(&[(0, Some(0)), (0, Some(slot)), (3, Some(1))]) {
+            appender.append(&Block::parse_with(&block, 100).unwrap()).unwrap();
+        }
+        appender.sync().unwrap();
+        dir
+    };
+    let (dir, other) = (made(5), made(7));
+    let open = || Appender::open(Arc::new(RealStorage::new(dir.path())), 100);
+    assert_eq!(open().unwrap().tip().map(|tip| tip.slot), Some(301));
+    for part in ["chunk", "primary", "secondary"] {
+        let name = format!("00000.{part}");
+        fs::copy(other.path().join(&name), dir.path().join(&name)).unwrap();
+    }
+    let newest = ["chunk", "primary", "secondary"].map(|part| dir.path().join(format!("00003.{part}")));
+    let contents = || newest.each_ref().map(|file| fs::read(file).unwrap());
+    let before = contents();
+    let error = open().unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 3, offset: 0, slot: 301, .. }), "{error}");
+    assert!(error.to_string().contains("00003.chunk"), "{error}");
+    assert!(contents() == before);
+}
+
+#[test]
+fn a_block_far_behind_the_last_one_makes_no_endless_row_of_chunks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut appender = Appender::open(Arc::new(RealStorage::new(dir.path())), 10).unwrap();
+    let far = byron_blocks(&[(0, Some(0)), (16_385, Some(0))]);
+    appender.append(&Block::parse_with(&far[0], 10).unwrap()).unwrap();
+    let error = appender.append(&Block::parse_with(&far[1], 10).unwrap()).unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 16_385, slot: 163_850, .. }), "{error}");
+    assert!(error.to_string().contains("is 16385 behind the newest"), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    // Nothing else is in the way of one that is near.
+    let near = byron_blocks(&[(0, Some(0)), (2, Some(0))]);
+    appender.append(&Block::parse_with(&near[1], 10).unwrap()).unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 9);
+}
