@@ -43,9 +43,8 @@ impl Work {
 
     /// Returns our row and those of others that were measured on the same machine on the same day, if there are any.
     fn rows<'a>(&self, rows: &'a [Row]) -> Option<(&'a Row, Vec<&'a Row>)> {
-        let named = |name: &str| {
-            rows.iter().find(|row| row.name == name && row.scenario == self.scenario && row.ops_per_sec > 0.0)
-        };
+        let is_shown = |row: &Row| row.scenario == self.scenario && row.ops_per_sec > 0.0 && row.is_right();
+        let named = |name: &str| rows.iter().find(|row| row.name == name && is_shown(row));
         // What was measured in turns with Irmin is nearer to it than a row of another hour.
         let in_turns = self.others.iter().any(|name| name.starts_with("irmin "));
         let in_turns = in_turns.then(|| named(&format!("bristlecone {} {BESIDE_IRMIN}", self.ours))).flatten();
@@ -192,6 +191,10 @@ mod tests {
         rows.push(row("bristlecone disk synced beside-irmin", "incremental-20B", 4000.0));
         assert_eq!(table(&rows).lines[0][1..4], ["4.00 k", "Irmin (irmin-pack) 800", "5.0"]);
         rows.pop();
+        // What is wrong stands beside nothing.
+        rows[4].wrong = Some("the root is another".into());
+        assert_eq!(table(&rows).lines[1][2], "gitoxide 500");
+        rows[4].wrong = None;
         // Another machine is no comparison, nor is another day.
         rows[1].cpu = "two".into();
         rows[3].date = "2026-01-01".into();

@@ -253,6 +253,12 @@ impl Row {
         }
     }
 
+    /// Whether nothing is wrong with the row, so that it may stand beside others.
+    #[must_use]
+    pub(crate) const fn is_right(&self) -> bool {
+        self.wrong.is_none()
+    }
+
     /// Whether the objects have Git's ids, so that roots and commits are to be the same as in other such rows.
     #[must_use]
     pub(crate) fn has_git_ids(&self) -> bool {

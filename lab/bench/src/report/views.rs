@@ -147,7 +147,8 @@ fn scaling(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     for scenario in scenarios(rows) {
         let Some(stem) = scenario.strip_suffix("-1t") else { continue };
         for &column in columns {
-            let of = |name: &str| rows.iter().find(|row| row.scenario == name && column_name(row) == column);
+            let is_of = |row: &&&Row, name: &str| row.scenario == name && column_name(row) == column && row.is_right();
+            let of = |name: &str| rows.iter().find(|row| is_of(row, name));
             let (Some(one), Some(two)) = (of(&scenario), of(&format!("{stem}-2t"))) else { continue };
             table.lines.push(vec![
                 format!("{stem}, {column}"),
@@ -175,13 +176,13 @@ fn optimisations(rows: &[&Row]) -> Table {
             }
         }
         for variant in variants {
-            let of = |variant: &str, name: &str| {
-                here.iter().find(|row| row.variant == variant && row.scenario == name).map(|row| row.ops_per_sec)
-            };
+            let of = |variant: &str, name: &str| here.iter().find(|row| row.variant == variant && row.scenario == name);
             let mut line = vec![format!("{column}, {variant}")];
             line.extend(names.iter().map(|name| match (of(variant, name), of("baseline", name)) {
-                (Some(own), Some(base)) if base > 0.0 => format!("{} ({:.2})", rate(own), own / base),
-                (Some(own), _) => rate(own),
+                (Some(own), Some(base)) if own.is_right() && base.is_right() && base.ops_per_sec > 0.0 => {
+                    format!("{} ({:.2})", rate(own.ops_per_sec), own.ops_per_sec / base.ops_per_sec)
+                }
+                (Some(own), _) => rate_of(own),
                 _ => "–".into(),
             }));
             table.lines.push(line);
@@ -260,7 +261,8 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
         (words.collect::<Vec<_>>().join("-"), row.backend.clone(), row.variant.clone())
     };
     let smaller = rows.iter().find(|other| kind(other) == kind(row))?;
-    (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
+    let comparable = smaller.is_right() && row.is_right() && row.ops_per_sec > 0.0;
+    (smaller.scenario != row.scenario && comparable).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
 pub(super) mod blocks;

@@ -84,6 +84,14 @@ fn without_rows_there_are_no_charts() {
 }
 
 #[test]
+fn what_is_wrong_is_in_no_chart() {
+    let mut rows = suite();
+    let wrong = Some("the root is another".to_owned());
+    rows.push(Row { wrong, ..row("memory", "none", "commits-10K", 55.5) });
+    assert_eq!(drawn(&rows), drawn(&suite()));
+}
+
+#[test]
 fn the_suite_has_a_chart_for_each_family_with_one_form_of_each_scenario() {
     let charts = drawn(&suite());
     assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["memory.svg", "disk.svg"]);

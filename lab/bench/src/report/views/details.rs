@@ -71,8 +71,9 @@ pub(super) fn checked(row: &Row) -> String {
     if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
 }
 
-/// Returns the rate of a row, with its unrest if the machine was not quiet while it was measured.
+/// Returns the rate of a row, with its unrest if the machine was not quiet while it was measured, and a word if it is wrong.
 pub(super) fn rate_of(row: &Row) -> String {
     let unrest = row.unrest.map_or_else(String::new, |ratio| format!(", unrest ×{ratio:.1}"));
-    rate(row.ops_per_sec) + &unrest
+    let wrong = if row.is_right() { "" } else { ", wrong" };
+    rate(row.ops_per_sec) + &unrest + wrong
 }

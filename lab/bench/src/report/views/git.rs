@@ -90,12 +90,14 @@ fn sizes(title: &str, rows: &[&Row]) -> Table {
 
 /// What is aimed at, and what was reached.
 fn goals(title: &str, rows: &[&Row], imports: &[&Row]) -> Table {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.is_right()).collect();
+    let imports: Vec<&Row> = imports.iter().copied().filter(|row| row.is_right()).collect();
     let mut goals = Goals(Table::new(title, &["row", "goal", "measured", ""]));
-    goals.rates(rows);
-    goals.synced(rows);
-    goals.others(rows);
-    goals.imports(imports);
-    goals.sizes(rows);
+    goals.rates(&rows);
+    goals.synced(&rows);
+    goals.others(&rows);
+    goals.imports(&imports);
+    goals.sizes(&rows);
     goals.0
 }
 

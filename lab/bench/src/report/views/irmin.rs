@@ -41,7 +41,7 @@ pub(super) fn table(rows: &[&Row], places: &Places) -> Table {
                 rate(row.ops_per_sec),
                 column.to_owned(),
                 of_ours(|ours| rate(ours.ops_per_sec)),
-                ours.filter(|_| row.ops_per_sec > 0.0)
+                ours.filter(|ours| row.ops_per_sec > 0.0 && row.is_right() && ours.is_right())
                     .map_or_else(none, |ours| format!("{:.1}", ours.ops_per_sec / row.ops_per_sec)),
                 row.runs.to_string(),
                 mebibytes(row.maxrss_kb),

@@ -116,6 +116,23 @@ fn what_was_wrong_is_shown_in_place_of_yes() {
 }
 
 #[test]
+fn what_is_wrong_says_so_wherever_it_stands_and_has_no_ratio() {
+    let mut rows = rows();
+    for index in [1, 6, 8] {
+        (rows[index].checked, rows[index].wrong) = (false, Some("the root is another".into()));
+    }
+    let tables = sections(&rows);
+    let has = |title: &str, cell: &str| {
+        let mut found = tables.iter().filter(|table| table.title.starts_with(title));
+        found.any(|table| table.lines.iter().flatten().any(|found| found == cell))
+    };
+    assert!(has("Operations per second (medians)", "7.00 M, wrong"));
+    assert!(!tables.iter().any(|table| table.title.starts_with("From one thread")));
+    assert!(has("Each optimisation by itself", "2.00 M, wrong"));
+    assert!(has("Long forms", "80, wrong") && !has("Long forms", "1.25"));
+}
+
+#[test]
 fn the_same_rows_give_the_same_section_in_any_order() {
     let (forward, mut backward) = (rows(), rows());
     assert_eq!(render(&forward), render(&rows()));
