@@ -109,8 +109,7 @@ impl Turns {
                 (true, true) => Durability::Synced.name(),
                 (true, false) => Durability::None.name(),
             };
-            let mut ratios: Vec<f64> = runs.iter().zip(base).map(|(run, base)| base.seconds / run.seconds).collect();
-            ratios.sort_by(f64::total_cmp);
+            let [ratio, ratio_min, ratio_max] = ratios(runs, base);
             let mut row = Row::of_runs(run, runs, machine);
             row.name = format!("map {} {durability}", engine.engine.name()).trim_end().to_owned();
             row.scenario = match operation {
@@ -126,9 +125,9 @@ impl Turns {
                 // A map that a round makes of batches has what they brought.
                 entries: if matches!(operation, Operation::Batches { .. }) { run.ops } else { self.entries },
                 keeps: engine.engine.keeps().to_owned(),
-                ratio: ratios[(ratios.len() - 1) / 2],
-                ratio_min: ratios[0],
-                ratio_max: ratios[ratios.len() - 1],
+                ratio,
+                ratio_min,
+                ratio_max,
             }));
             rows.push(row);
         }
@@ -146,6 +145,16 @@ impl Turns {
         }
         Ok(())
     }
+}
+
+/// Returns the rates by those of plain LMDB in the same rounds: the median, the least and the greatest; zeros where no round was done
+/// by both. One that failed has no time.
+fn ratios(runs: &[Run], base: &[Run]) -> [f64; 3] {
+    let both = runs.iter().zip(base).filter(|(run, base)| run.seconds > 0.0 && base.seconds > 0.0);
+    let mut ratios: Vec<f64> = both.map(|(run, base)| base.seconds / run.seconds).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (Some(&least), Some(&greatest)) = (ratios.first(), ratios.last()) else { return [0.0; 3] };
+    [ratios[(ratios.len() - 1) / 2], least, greatest]
 }
 
 /// Returns how many threads do an operation on a map of so many entries. Those by which engines do other things meanwhile are not
@@ -230,6 +239,17 @@ impl Drop for EngineProcess {
 mod tests {
     use super::*;
     use crate::measure::cores;
+
+    #[test]
+    fn ratios_are_of_rounds_that_both_did() {
+        let runs = |seconds: &[f64]| -> Vec<Run> {
+            seconds.iter().map(|&seconds| Run { seconds, ..Run::default() }).collect()
+        };
+        assert_eq!(ratios(&runs(&[1.0, 4.0, 2.0]), &runs(&[2.0, 2.0, 2.0])), [1.0, 0.5, 2.0]);
+        // The second failed, and plain LMDB in the third.
+        assert_eq!(ratios(&runs(&[1.0, 0.0, 2.0, 1.0]), &runs(&[2.0, 2.0, 0.0, 3.0])), [2.0, 2.0, 3.0]);
+        assert_eq!(ratios(&runs(&[0.0, 1.0]), &runs(&[1.0, 0.0])), [0.0; 3]);
+    }
 
     #[test]
     fn large_transactions_of_the_native_map_alone_have_all_cores() {

@@ -40,7 +40,7 @@ pub(super) fn chart(rows: &[&Row]) -> Option<String> {
     let bar = |name: &&str| {
         let of = |&(engine, colour): &(&str, Colour)| {
             let row = rows.iter().find(|row| operation(row) == *name && row.backend == engine)?;
-            let map = row.map.as_ref()?;
+            let map = row.map.as_ref().filter(|map| map.ratio > 0.0)?;
             Some(Mark { colour, value: map.ratio, spread: (map.ratio_min, map.ratio_max) })
         };
         Bar { label: (*name).to_owned(), columns: vec![ENGINES.iter().filter_map(of).collect()] }
