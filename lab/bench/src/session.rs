@@ -258,11 +258,16 @@ fn compare_heads<'r>(row: &mut Row, rows: &'r mut [Row]) -> Option<&'r Row> {
     if row.replay.is_some() {
         return replay::agree::row(row, other).then_some(&*other);
     }
-    if row.head.is_some() && other.head != row.head {
-        row.checked = false;
-        row.wrong = Some(format!("the last commit is not that of {}", other.name));
+    if row.head.is_none() || other.head == row.head {
+        return None;
     }
-    None
+    // Nobody knows which of the two is wrong.
+    let (ours, theirs) = (row.name.clone(), other.name.clone());
+    for (one, name) in [(row, theirs), (&mut *other, ours)] {
+        one.checked = false;
+        one.wrong.get_or_insert_with(|| format!("the last commit is not that of {name}"));
+    }
+    Some(&*other)
 }
 
 /// Returns what a row's variant says that may change ids: other switches change how objects are reached.
@@ -285,9 +290,11 @@ mod tests {
             checked: true,
             ..Row::default()
         };
-        let mut other = row("disk", "b");
-        compare_heads(&mut other, &mut [row("memory", "a")]);
+        let (mut other, mut rows) = (row("disk", "b"), [row("memory", "a")]);
+        assert_eq!(compare_heads(&mut other, &mut rows).map(|row| &row.name[..]), Some("memory"));
         assert!(!other.checked && other.wrong.unwrap().contains("memory"));
+        // Either may be the wrong one.
+        assert!(!rows[0].checked && rows[0].wrong.as_ref().unwrap().contains("disk"));
         let mut same = row("disk", "a");
         compare_heads(&mut same, &mut [row("memory", "a")]);
         assert!(same.checked);
