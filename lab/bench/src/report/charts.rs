@@ -3,6 +3,7 @@
 use self::legend::{GIT, SPREAD_SAID, colour, legend, mark, stroke, strokes};
 use super::{
     beside,
+    places::{main_machine, same_machine},
     row::Row,
     select::{
         COLUMNS, Kinds, OTHERS, all_columns, column_name, is_tasks, keep_one_size, operation, scenarios, suite_of,
@@ -22,8 +23,10 @@ pub(crate) struct Chart {
 
 /// Draws the charts that these rows allow. The same rows give the same charts.
 pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
-    // What is wrong is no figure.
-    let kinds = Kinds::of(rows.iter().filter(|row| row.is_right()));
+    // What is wrong is no figure, and what was measured on another machine is no comparison.
+    let machine = main_machine(rows).map(|(row, _)| row);
+    let is_shown = |row: &&Row| row.is_right() && machine.is_some_and(|main| same_machine(main, row));
+    let kinds = Kinds::of(rows.iter().filter(is_shown));
     let mut suite = kinds.suite;
     // A chart compares backends: one suite, as it is usually run, of one size.
     suite.retain(|row| row.variant.is_empty());

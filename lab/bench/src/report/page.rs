@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{
     beside,
     charts::Chart,
+    places::main_machine,
     published::{self, Figure},
     row::Row,
     views::sections,
@@ -29,6 +30,14 @@ impl Contents<'_> {
              `checked` says whether contents, answers and roots were compared and right.\n",
             self.rows_at
         );
+        if let Some((main, true)) = main_machine(self.rows) {
+            let Row { cpu, cores, filesystem, kernel, .. } = main;
+            let _ = writeln!(
+                text,
+                "Charts show rows of one machine, on which most were measured: {cpu}, {cores} cores, {filesystem}, Linux {kernel}. The one beside\n\
+                 others has for each kind of work those of one machine."
+            );
+        }
         for chart in self.charts {
             text += &self.chart(chart);
         }
@@ -70,5 +79,25 @@ impl Contents<'_> {
 
     fn chart(&self, chart: &Chart) -> String {
         format!("\n![{}]({}{})\n", chart.title, self.charts_at, chart.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_of_which_machine_charts_are() {
+        let row = |cpu: &str| {
+            let (backend, kernel, filesystem) = ("disk".into(), "6.1".into(), "ext4".into());
+            Row { cpu: cpu.into(), cores: 2, backend, kernel, filesystem, ..Row::default() }
+        };
+        let page = |rows: &[Row]| {
+            let (charts_at, rows_at) = ("./".into(), "results.json".into());
+            Contents { rows, charts: &[], published: &[], charts_at, rows_at }.page()
+        };
+        assert!(!page(&[row("one"), row("one")]).contains("Charts show"));
+        let mixed = page(&[row("one"), row("two"), row("two")]);
+        assert!(mixed.contains("on which most were measured: two, 2 cores, ext4, Linux 6.1."), "{mixed}");
     }
 }

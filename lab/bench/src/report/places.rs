@@ -24,6 +24,11 @@ impl<'r> Places<'r> {
         index.map_or_else(|| "–".into(), |index| format!("[{}]", index + 1))
     }
 
+    /// Whether there are several.
+    pub(super) const fn are_several(&self) -> bool {
+        self.rows.len() > 1
+    }
+
     pub(super) fn table(&self) -> Table {
         let heads = ["measured in", "processor", "cores", "Linux", "file system", "date", "revision"];
         let mut table = Table::new("Where and when", &heads);
@@ -52,4 +57,24 @@ fn same(one: &Row, other: &Row) -> bool {
         [cpu, kernel, filesystem, date, revision].map(String::clone)
     };
     one.cores == other.cores && place(one) == place(other)
+}
+
+/// Whether two rows were measured on the same machine, so that their rates can be compared.
+pub(super) fn same_machine(one: &Row, other: &Row) -> bool {
+    let parts = |row: &Row| [row.cpu.clone(), row.kernel.clone(), row.filesystem.clone()];
+    one.cores == other.cores && parts(one) == parts(other)
+}
+
+/// Returns a row of the machine on which most rows of stores were measured, and whether some were measured on others.
+pub(super) fn main_machine(rows: &[Row]) -> Option<(&Row, bool)> {
+    let mut machines: Vec<(&Row, usize)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.backend.is_empty()) {
+        match machines.iter_mut().find(|(known, _)| same_machine(known, row)) {
+            Some((_, count)) => *count += 1,
+            None => machines.push((row, 1)),
+        }
+    }
+    let most = machines.iter().map(|machine| machine.1).max()?;
+    let main = machines.iter().find(|machine| machine.1 == most)?;
+    Some((main.0, machines.len() > 1))
 }

@@ -6,10 +6,10 @@ use std::{
     path::Path,
 };
 
-use self::details::{checked, details, rate_of, titled};
+use self::details::{checked, details, rate_at, rate_of, titled};
 use super::{
     json,
-    places::Places,
+    places::{Places, same_machine},
     row::Row,
     select::{
         COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, sizes_of, suite_of, suites, sweep_stem,
@@ -41,19 +41,19 @@ fn of_kinds(kinds: &Kinds<'_>, places: &Places) -> Vec<Table> {
     let mut tables = Vec::new();
     for variant in suites(&kinds.suite) {
         let rows: Vec<&Row> = kinds.suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
-        tables.push(rates(&titled("Operations per second (medians)", &variant), &rows, &COLUMNS));
+        tables.push(rates(&titled("Operations per second (medians)", &variant), &rows, &COLUMNS, places));
         tables.push(details(&titled("Details", &variant), &rows, &COLUMNS, places));
         tables.push(scaling(&titled("From one thread to two", &variant), &rows, &COLUMNS));
     }
-    tables.push(rates("Other backends: operations per second (medians)", &kinds.others, &OTHERS));
+    tables.push(rates("Other backends: operations per second (medians)", &kinds.others, &OTHERS, places));
     tables.push(details("Details: other backends", &kinds.others, &OTHERS, places));
     tables.push(scaling("Other backends: from one thread to two", &kinds.others, &OTHERS));
     tables.extend(map::tables(&kinds.maps, places));
     tables.push(blocks::table(&kinds.blocks, places));
     tables.extend(git::tables(&kinds.git, &kinds.imports, places));
-    tables.push(optimisations(&kinds.steps));
+    tables.push(optimisations(&kinds.steps, places));
     tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, places));
-    tables.push(task_counts(&kinds.sweep));
+    tables.push(task_counts(&kinds.sweep, places));
     tables.push(details(
         "Details: one amount of work, cut into more and more tasks",
         &kinds.sweep,
@@ -113,13 +113,13 @@ fn limits(rows: &[Row], places: &Places) -> Table {
     table
 }
 
-fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
+fn rates(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
     let heads: Vec<&str> = ["scenario", "operation"].into_iter().chain(columns.iter().copied()).collect();
     let mut table = Table::new(title, &heads);
     for scenario in scenarios(rows) {
         let of = |column: &str| rows.iter().find(|row| row.scenario == scenario && column_name(row) == column);
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(columns.iter().map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
+        line.extend(columns.iter().map(|column| of(column).map_or_else(|| "–".into(), |row| rate_at(row, places))));
         table.lines.push(line);
     }
     table
@@ -132,7 +132,12 @@ fn apart(rows: &[&Row], places: &Places) -> Vec<Table> {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == variant).copied().collect();
         let titled = |title: &str| if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
         [
-            rates(&titled("Collections, refs, histories, objects: operations per second (medians)"), &rows, &COLUMNS),
+            rates(
+                &titled("Collections, refs, histories, objects: operations per second (medians)"),
+                &rows,
+                &COLUMNS,
+                places,
+            ),
             details(&titled("Details: collections, refs, histories, objects"), &rows, &COLUMNS, places),
             scaling(&titled("Checks and large commits: from one thread to two"), &rows, &COLUMNS),
         ]
@@ -147,9 +152,11 @@ fn scaling(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     for scenario in scenarios(rows) {
         let Some(stem) = scenario.strip_suffix("-1t") else { continue };
         for &column in columns {
-            let is_of = |row: &&&Row, name: &str| row.scenario == name && column_name(row) == column && row.is_right();
-            let of = |name: &str| rows.iter().find(|row| is_of(row, name));
+            let of = |name: &str| rows.iter().find(|row| row.scenario == name && column_name(row) == column);
             let (Some(one), Some(two)) = (of(&scenario), of(&format!("{stem}-2t"))) else { continue };
+            if !is_comparable(one, two) {
+                continue;
+            }
             table.lines.push(vec![
                 format!("{stem}, {column}"),
                 rate(one.ops_per_sec),
@@ -162,7 +169,7 @@ fn scaling(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
 }
 
 /// Each optimisation by itself: rates and, in brackets, how often the baseline's.
-fn optimisations(rows: &[&Row]) -> Table {
+fn optimisations(rows: &[&Row], places: &Places) -> Table {
     let names = scenarios(rows);
     let mut heads = vec!["backend, switches"];
     heads.extend(names.iter().map(String::as_str));
@@ -179,10 +186,10 @@ fn optimisations(rows: &[&Row]) -> Table {
             let of = |variant: &str, name: &str| here.iter().find(|row| row.variant == variant && row.scenario == name);
             let mut line = vec![format!("{column}, {variant}")];
             line.extend(names.iter().map(|name| match (of(variant, name), of("baseline", name)) {
-                (Some(own), Some(base)) if own.is_right() && base.is_right() && base.ops_per_sec > 0.0 => {
-                    format!("{} ({:.2})", rate(own.ops_per_sec), own.ops_per_sec / base.ops_per_sec)
+                (Some(own), Some(base)) if is_comparable(own, base) && base.ops_per_sec > 0.0 => {
+                    format!("{} ({:.2})", rate_at(own, places), own.ops_per_sec / base.ops_per_sec)
                 }
-                (Some(own), _) => rate_of(own),
+                (Some(own), _) => rate_at(own, places),
                 _ => "–".into(),
             }));
             table.lines.push(line);
@@ -192,7 +199,7 @@ fn optimisations(rows: &[&Row]) -> Table {
 }
 
 /// One amount of work by more and more tasks: a line for each scenario and backend, a column for each count.
-fn task_counts(rows: &[&Row]) -> Table {
+fn task_counts(rows: &[&Row], places: &Places) -> Table {
     let counts: BTreeSet<u64> = rows.iter().map(|row| row.tasks).collect();
     let named = counts.iter().map(|count| if *count == 1 { "1 task".into() } else { format!("{count} tasks") });
     let heads: Vec<String> = std::iter::once("scenario, backend".to_owned()).chain(named).collect();
@@ -208,7 +215,7 @@ fn task_counts(rows: &[&Row]) -> Table {
         for column in all_columns() {
             let of = |count: &u64| {
                 let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
-                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_of(row))
+                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_at(row, places))
             };
             let cells: Vec<String> = counts.iter().map(of).collect();
             if cells.iter().any(|cell| cell != "–") {
@@ -261,8 +268,13 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
         (words.collect::<Vec<_>>().join("-"), row.backend.clone(), row.variant.clone())
     };
     let smaller = rows.iter().find(|other| kind(other) == kind(row))?;
-    let comparable = smaller.is_right() && row.is_right() && row.ops_per_sec > 0.0;
-    (smaller.scenario != row.scenario && comparable).then(|| smaller.ops_per_sec / row.ops_per_sec)
+    let is_larger = smaller.scenario != row.scenario && row.ops_per_sec > 0.0;
+    (is_larger && is_comparable(smaller, row)).then(|| smaller.ops_per_sec / row.ops_per_sec)
+}
+
+/// Whether the rates of two rows may be put into a ratio.
+fn is_comparable(one: &Row, other: &Row) -> bool {
+    one.is_right() && other.is_right() && same_machine(one, other)
 }
 
 pub(super) mod blocks;

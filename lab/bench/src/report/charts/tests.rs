@@ -92,6 +92,13 @@ fn what_is_wrong_is_in_no_chart() {
 }
 
 #[test]
+fn a_chart_is_of_one_machine() {
+    let other = Row { cpu: "another".into(), ..row("memory", "none", "commits-10K", 55.5) };
+    let rows = [vec![other], suite()].concat();
+    assert_eq!(drawn(&rows), drawn(&suite()));
+}
+
+#[test]
 fn the_suite_has_a_chart_for_each_family_with_one_form_of_each_scenario() {
     let charts = drawn(&suite());
     assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["memory.svg", "disk.svg"]);

@@ -77,3 +77,8 @@ pub(super) fn rate_of(row: &Row) -> String {
     let wrong = if row.is_right() { "" } else { ", wrong" };
     rate(row.ops_per_sec) + &unrest + wrong
 }
+
+/// As [`rate_of`], with the number of the row's place where there are several.
+pub(super) fn rate_at(row: &Row, places: &Places) -> String {
+    if places.are_several() { format!("{} {}", rate_of(row), places.number(row)) } else { rate_of(row) }
+}

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::details::{self, checked, details, rate_of};
+use super::{
+    details::{self, checked, details, rate_at},
+    is_comparable,
+};
 use crate::{
     job::Target,
     report::{
@@ -31,7 +34,8 @@ pub(super) fn tables(rows: &[&Row], imports: &[&Row], places: &Places) -> Vec<Ta
         let mut rows: Vec<&Row> = ours.iter().filter(|row| suite_of(row) == suite).copied().collect();
         rows.extend(&peers);
         let columns = columns(&rows);
-        tables.push(rates(&titled("Git repositories: operations per second (medians)", &suite), &rows, &columns));
+        let title = titled("Git repositories: operations per second (medians)", &suite);
+        tables.push(rates(&title, &rows, &columns, places));
         tables.push(details(&titled("Details: Git repositories", &suite), &rows, &columns, places));
         tables.push(sizes(&titled("Git repositories: sizes of objects", &suite), &rows));
         tables.push(goals(&titled("Git repositories: goals", &suite), &rows, imports));
@@ -48,7 +52,7 @@ fn columns(rows: &[&Row]) -> Vec<&'static str> {
     Target::all().filter(|target| target.has_git_ids()).map(Target::name).filter(occurs).collect()
 }
 
-fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
+fn rates(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
     let mut heads = vec!["scenario", "operation"];
     heads.extend(columns);
     let mut table = Table::new(title, &heads);
@@ -62,7 +66,8 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     }
     for scenario in scenarios(rows) {
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(columns.iter().map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), rate_of)));
+        let cell = |column: &&str| find(rows, column, &scenario).map_or_else(|| "–".into(), |row| rate_at(row, places));
+        line.extend(columns.iter().map(cell));
         table.lines.push(line);
     }
     table
@@ -121,7 +126,8 @@ impl Goals {
     fn synced(&mut self, rows: &[&Row]) {
         for scenario in ["commits-20B", "incremental-20B"] {
             let Some(row) = find(rows, Target::GitPacksSynced.name(), scenario) else { continue };
-            let Some(left) = left(row, find(rows, Target::GitPacksNone.name(), scenario)) else { continue };
+            let none = find(rows, Target::GitPacksNone.name(), scenario).filter(|none| is_comparable(row, none));
+            let Some(left) = left(row, none) else { continue };
             let goal = format!("{LEFT_MIN} of the {}/s that the bare syncs leave", rate(left));
             let measured = format!("{}/s: {:.2}", rate(row.ops_per_sec), row.ops_per_sec / left);
             self.add(&format!("{scenario}, packs, synced"), goal, measured, row.ops_per_sec >= LEFT_MIN * left);
@@ -131,9 +137,10 @@ impl Goals {
     fn others(&mut self, rows: &[&Row]) {
         for scenario in ["commits-20B", "commits-10K", "incremental-20B"] {
             let others = [Target::Libgit2, Target::Gitoxide].map(|target| find(rows, target.name(), scenario));
-            let fastest = others.into_iter().flatten().max_by(|a, b| a.ops_per_sec.total_cmp(&b.ops_per_sec));
-            let ours = find(rows, Target::GitPacksNone.name(), scenario);
-            let (Some(row), Some(fastest)) = (ours, fastest) else { continue };
+            let Some(row) = find(rows, Target::GitPacksNone.name(), scenario) else { continue };
+            let others = others.into_iter().flatten().filter(|other| is_comparable(row, other));
+            let fastest = others.max_by(|a, b| a.ops_per_sec.total_cmp(&b.ops_per_sec));
+            let Some(fastest) = fastest else { continue };
             let times = row.ops_per_sec / fastest.ops_per_sec;
             let goal = format!("{OTHERS_TIMES_MIN} × the faster, {} at {}/s", fastest.name, rate(fastest.ops_per_sec));
             let row = format!("{scenario} against libgit2 and gitoxide");

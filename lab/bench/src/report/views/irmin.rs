@@ -1,6 +1,6 @@
 //! Irmin and ours, measured in turns: a line for each scenario and store of Irmin.
 
-use super::details::checked;
+use super::{details::checked, is_comparable};
 use crate::report::{
     places::Places,
     row::Row,
@@ -41,7 +41,7 @@ pub(super) fn table(rows: &[&Row], places: &Places) -> Table {
                 rate(row.ops_per_sec),
                 column.to_owned(),
                 of_ours(|ours| rate(ours.ops_per_sec)),
-                ours.filter(|ours| row.ops_per_sec > 0.0 && row.is_right() && ours.is_right())
+                ours.filter(|ours| row.ops_per_sec > 0.0 && is_comparable(row, ours))
                     .map_or_else(none, |ours| format!("{:.1}", ours.ops_per_sec / row.ops_per_sec)),
                 row.runs.to_string(),
                 mebibytes(row.maxrss_kb),

@@ -133,6 +133,28 @@ fn what_is_wrong_says_so_wherever_it_stands_and_has_no_ratio() {
 }
 
 #[test]
+fn rows_of_other_places_say_so_and_those_of_other_machines_have_no_ratio() {
+    let mut rows = rows();
+    rows.iter_mut().for_each(|row| (row.cpu, row.date) = ("one".into(), "2026-11-28".into()));
+    let one = sections(&rows);
+    for index in [1, 6, 8] {
+        rows[index].cpu = "two".into();
+    }
+    let tables = sections(&rows);
+    let has = |title: &str, cell: &str| {
+        let mut found = tables.iter().filter(|table| table.title.starts_with(title));
+        found.any(|table| table.lines.iter().flatten().any(|found| found == cell))
+    };
+    let title = "Operations per second (medians)";
+    assert!(has(title, "3.00 M [1]") && has(title, "7.00 M [2]"));
+    assert!(!tables.iter().any(|table| table.title.starts_with("From one thread")));
+    assert!(has("Each optimisation by itself", "2.00 M [2]") && !has("Long forms", "1.25"));
+    // Where there is one place, no row needs to say it.
+    let rates = one.iter().find(|table| table.title.starts_with(title)).unwrap();
+    assert_eq!(rates.lines[0], ["commits-20B", "entry", "3.00 M", "2.50 M", "1.50 M"]);
+}
+
+#[test]
 fn the_same_rows_give_the_same_section_in_any_order() {
     let (forward, mut backward) = (rows(), rows());
     assert_eq!(render(&forward), render(&rows()));
