@@ -29,7 +29,6 @@ pub(crate) struct Done {
 
 impl Done {
     /// Counts one more thing, and its bytes.
-    #[cfg(feature = "lab")]
     pub(crate) fn add(&self, bytes: u64) {
         self.items.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);

@@ -8,6 +8,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened},
     output::{Output, fields},
+    progress::meanwhile,
     text,
 };
 
@@ -140,7 +141,7 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
         return plan(&opened, &pattern, keep, &mut context.out);
     }
     // Refused before a store is upgraded, and looked at again where rules have changed meanwhile.
-    let allowed = |retention: &Retention| match opened.repo.cut_size(retention)? {
+    let allowed = |retention: &Retention| match meanwhile(counting, || opened.repo.cut_size(retention))? {
         size if size.dropped > 0 && size.kept <= size.heads && !args.force => Err(cuts_all(&size)),
         size => Ok(size),
     };
@@ -174,15 +175,21 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     })
 }
 
+/// What the progress line says while it is found out what a rule cuts.
+fn counting(seconds: f64) -> String {
+    format!("looking for what would go, {}", text::span(seconds as u64))
+}
+
 /// Says what a rule would cut.
 fn plan(opened: &Opened, pattern: &str, keep: Keep, out: &mut Output) -> Result<()> {
     let mut retention = opened.repo.retention()?;
     retention.set(pattern, Some(keep));
-    let size = opened.repo.cut_size(&retention)?;
+    let size = meanwhile(counting, || opened.repo.cut_size(&retention))?;
     // Not of a store of version 1, which the rule itself would upgrade.
     let can = opened.backend().capabilities().retention;
     let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
-    let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
+    let sweep = || meanwhile(counting, || opened.repo.sweep_by(&retention, &[], &limits));
+    let swept = can.then(sweep).transpose()?;
     out.line(would_go(size.dropped, swept.map(|swept| swept.bytes)))?;
     out.document(fields! {
         "pattern": pattern,

@@ -21,6 +21,8 @@ use crate::harness::Place;
 
 /// Bytes that take some milliseconds to check.
 const BYTES: usize = 64 << 20;
+/// Entries of a map that take some milliseconds to check.
+const ROWS: usize = 300_000;
 /// How often a command is held back for a while: a line is drawn a tenth of a second after the beginning.
 const ROUNDS: usize = 12;
 
@@ -61,5 +63,21 @@ fn a_check_shows_how_far_it_is_on_a_terminal_alone() {
     let said = told(place.command(["check"]));
     assert!(said.starts_with("\rcheck"), "{said:?}");
     // The line goes before the report comes.
+    assert!(said.ends_with("\r\u{1b}[K") && !said.contains('\n'), "{said:?}");
+}
+
+#[needs(linux)]
+#[test]
+fn a_check_of_a_map_shows_how_far_it_is() {
+    let place = Place::empty();
+    let rows: String = (0..ROWS).map(|number| format!("{number:06},{number}\n")).collect();
+    place.file("rows.csv", rows);
+    place.ok(["map", "init", "m", "--kind", "okra"]);
+    place.ok(["-r", "m", "map", "load", "rows.csv"]);
+    let words = ["-r", "m", "map", "stat", "--check"];
+    assert_eq!(place.run(words).err, "");
+    let said = told(place.command(words));
+    // The nodes are checked first, and then entries are counted.
+    assert!(said.starts_with("\rchecking the map") || said.starts_with("\rread "), "{said:?}");
     assert!(said.ends_with("\r\u{1b}[K") && !said.contains('\n'), "{said:?}");
 }

@@ -13,7 +13,8 @@ use crate::{
     failure::{Failure, Result},
     open::Access,
     output::fields,
-    text::show,
+    progress::meanwhile,
+    text::{show, span},
 };
 
 /// Look at a set of unspent outputs at any of its blocks, and roll it back
@@ -147,7 +148,8 @@ pub(crate) fn run(command: UtxoCommand, context: &mut Context) -> Result<()> {
         }
         Verb::Digest(when) => {
             let (id, tip) = at(&set, when)?;
-            let digest = TreeUtxo::digest_of(&set.checkout(id)?)?;
+            let line = |seconds: f64| format!("adding up the outputs, {}", span(seconds as u64));
+            let digest = meanwhile(line, || TreeUtxo::digest_of(&set.checkout(id)?))?;
             out.line(format_args!("{tip}"))?;
             out.line(format_args!("{} entries, {} lovelace", digest.entries, digest.lovelace))?;
             out.line(format_args!("{}", digest.hex()))?;

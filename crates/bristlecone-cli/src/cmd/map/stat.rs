@@ -1,6 +1,6 @@
 //! `cone map stat`: what a map is, how large it is, and whether its tree is what its entries make it.
 
-use std::fs;
+use std::{fs, sync::atomic::Ordering::Relaxed};
 
 use bristlecone::{
     Error, Kind, Map, ObjRef, Oid,
@@ -18,7 +18,7 @@ use crate::{
     cmd::Context,
     failure::{Failure, Result},
     output::{Fields, Output, fields},
-    progress::{Done, Progress},
+    progress::{Done, meanwhile},
     text,
 };
 
@@ -41,23 +41,42 @@ pub(super) struct StatArgs {
 
 pub(super) fn run(args: &StatArgs, context: &mut Context) -> Result<()> {
     let map = open_to_read(&context.globals, &args.read)?;
-    let damage = match &map {
-        AnyMap::Native(native) if args.check => check_native(native, &native.map_at(args.read.at.as_ref())?)?,
-        AnyMap::Okra(map) if args.check => check_okra(map)?,
-        _ => None,
-    };
-    let mut all = match (&map, &damage) {
-        // The sizes of what is damaged need not make sense.
-        (_, Some(_)) => fields! {},
-        (AnyMap::Native(native), _) => stat_native(native, &native.map_at(args.read.at.as_ref())?)?,
-        (AnyMap::Okra(map), _) => stat_okra(map)?,
-    };
+    let done = Done::default();
+    let (damage, mut all) = meanwhile(|seconds| line(&done, seconds), || look(args, &map, &done))?;
     if args.check {
         all.extend(fields! { "sound": damage.is_none(), "damage": damage.clone() });
     }
     write_human(&all, &mut context.out)?;
     context.out.document(all)?;
     if damage.is_some() { Err(Failure::answered()) } else { Ok(()) }
+}
+
+/// What the progress line says; nothing is counted where LMDB's pages and Okra's nodes are checked.
+fn line(done: &Done, seconds: f64) -> String {
+    let (read, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
+    if read == 0 {
+        return format!("checking the map, {}", text::span(seconds as u64));
+    }
+    let rate = text::bytes((bytes as f64 / seconds) as u64);
+    format!("read {}, {} ({rate}/s)", text::count(read, "item", "items"), text::bytes(bytes))
+}
+
+/// Returns the first fault, where one is looked for, and what the map is: nothing of one with a fault, whose sizes need not make
+/// sense.
+fn look(args: &StatArgs, map: &AnyMap, done: &Done) -> Result<(Option<String>, Fields)> {
+    match map {
+        AnyMap::Native(native) => {
+            let map = native.map_at(args.read.at.as_ref())?;
+            let damage = if args.check { check_native(native, &map, done)? } else { None };
+            let all = if damage.is_none() { stat_native(native, &map, done)? } else { fields! {} };
+            Ok((damage, all))
+        }
+        AnyMap::Okra(map) => {
+            let damage = if args.check { check_okra(map)? } else { None };
+            let all = if damage.is_none() { stat_okra(map, done)? } else { fields! {} };
+            Ok((damage, all))
+        }
+    }
 }
 
 fn write_human(all: &Fields, out: &mut Output) -> Result<()> {
@@ -74,12 +93,13 @@ fn write_human(all: &Fields, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-fn stat_native(native: &NativeMap, map: &Map) -> Result<Fields> {
+fn stat_native(native: &NativeMap, map: &Map, done: &Done) -> Result<Fields> {
     let (mut levels, mut nodes, mut bytes) = (0, 0_u64, 0_u64);
     if let Some((objects, root)) = native.pieces(map)? {
         each_piece(&objects, root, &mut |piece, body_bytes| {
             levels = levels.max(u64::from(piece.level()) + 1);
             nodes += 1;
+            done.add(body_bytes);
             let far = piece.far_bytes().map_err(Error::from)?;
             bytes = bytes.saturating_add(body_bytes).saturating_add(far);
             Ok(())
@@ -119,10 +139,9 @@ fn each_piece(objects: &Objects, root: ObjRef, each: &mut dyn FnMut(&Piece<'_>, 
 }
 
 /// Checks the id of every object of a map, and that pieces are cut as the entries say; returns the first fault.
-fn check_native(native: &NativeMap, map: &Map) -> Result<Option<String>> {
+fn check_native(native: &NativeMap, map: &Map, done: &Done) -> Result<Option<String>> {
     let Some((objects, root)) = native.pieces(map)? else { return Ok(None) };
-    let (mut checked, done, mut progress) = (Checked::default(), Done::default(), Progress::new("checked", None));
-    let (mut count, mut bytes) = (0, 0);
+    let mut checked = Checked::default();
     // Each with whether it stands for a whole directory or value. The next one is last.
     let mut waiting = vec![(Kind::Node, root.oid, true)];
     while let Some((kind, oid, is_whole)) = waiting.pop() {
@@ -139,9 +158,7 @@ fn check_native(native: &NativeMap, map: &Map) -> Result<Option<String>> {
         if let Some(wrong) = wrong {
             return Ok(Some(format!("the {kind} object {oid}: {wrong}")));
         }
-        (count, bytes) = (count + 1, bytes + object.body().len() as u64);
-        done.set(count, bytes);
-        progress.tick(&done);
+        done.add(object.body().len() as u64);
         let below = below(native, kind, &object)?;
         waiting.extend(below.into_iter().rev());
     }
@@ -167,12 +184,13 @@ fn below(native: &NativeMap, kind: Kind, object: &bristlecone::Object<'_>) -> Re
     Ok(all)
 }
 
-fn stat_okra(map: &OkraMap) -> Result<Fields> {
+fn stat_okra(map: &OkraMap, done: &Done) -> Result<Fields> {
     let snapshot = map.read()?;
     let root = snapshot.root()?;
     let mut entries = 0_u64;
     for entry in snapshot.entries()? {
-        entry?;
+        let (key, value) = entry?;
+        done.add((key.len() + value.len()) as u64);
         entries += 1;
     }
     let (nodes, _) = snapshot.node_count()?;
