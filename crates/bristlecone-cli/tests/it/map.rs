@@ -517,6 +517,8 @@ fn options_of_the_other_kind_are_refused() {
                 "set a 2 --author A<a@b>",
                 "set a 2 --date 1",
                 "set a 2 --allow-empty",
+                "set a 2 --durability none",
+                "del a --durability grouped",
                 "del a -m why",
                 "list -b main",
                 "set a 2 --worktree",
@@ -529,6 +531,7 @@ fn options_of_the_other_kind_are_refused() {
         for words in refused {
             place.fails(2, &["leave", "out"], map(words));
         }
+        place.ok(map("set a 1 --durability synced"));
         assert_eq!(place.ok(map("get a")), "1\n");
     }
     let place = Place::empty();

@@ -82,6 +82,10 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
     match okra_dir(globals) {
         Some(dir) => {
             refuse_for_okra(&dir, of_store(globals, &args.path)?.or_else(|| args.commit.given()))?;
+            if !matches!(args.durability, DurabilityArg::Synced) {
+                let way = "changes of which are always synced; leave --durability out";
+                return Err(Failure::usage(format!("{} is an Okra map, {way}", show(&dir))));
+            }
             open_okra(&dir, Access::Write, args.map_bytes).map(|map| AnyMap::Okra(Box::new(map)))
         }
         None if args.map_bytes.is_some() => {
