@@ -2,7 +2,10 @@
 
 use std::{num::NonZero, sync::atomic::Ordering::Relaxed};
 
-use bristlecone_any::check::{self, Finding, Report};
+use bristlecone_any::{
+    AnyRepo,
+    check::{self, Finding, Report},
+};
 use clap::Args;
 
 use super::Context;
@@ -25,16 +28,31 @@ Damage is named with file, offset, object and the refs that lead to it; exit cod
 In a Git repository every object is checked against its id, and all that refs and checked-out commits lead to
 must be there; what nothing leads to need not be complete. Index and reflogs are not looked at: `git fsck` does.")]
 pub(super) struct CheckArgs {
-    /// How many threads check a store of the disk engine or a Git repository at most: up to 256 [default: as many as there are
-    /// processors]
+    /// How many threads check a store of the disk engine or a Git repository at most: up to 256; one checks those of other
+    /// backends [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+}
+
+impl CheckArgs {
+    /// Refuses threads for a store that one checks.
+    fn check(&self, opened: &AnyRepo) -> Result<()> {
+        if self.threads.is_none_or(|threads| threads == 1) || opened.disk().is_some() || opened.git().is_some() {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--threads is for stores of the disk engine and Git repositories, and this one is of the backend {}, which \
+             one thread checks; leave it out",
+            opened.backend().name()
+        )))
+    }
 }
 
 pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
     context.globals.refuse_branch("check")?;
     let report = match context.globals.open_repo(Access::Read)? {
         Ok(repo) => {
+            args.check(&repo)?;
             let done = Done::default();
             let mut tell = |objects, bytes| done.set(objects, bytes);
             let threads = args.threads.and_then(|threads| NonZero::new(usize::from(threads)));

@@ -243,7 +243,10 @@ fn options_that_mean_nothing_here_are_refused() {
             place.fails(2, &["disk engine", option.split('=').next().unwrap()], ["-r", backend, "gc", option]);
         }
         place.ok(["-r", backend, "gc"]);
+        place.fails(2, &["--threads is for", backend], ["-r", backend, "check", "--threads=2"]);
+        place.ok(["-r", backend, "check", "--threads=1"]);
     }
+    place.ok(["check", "--threads=2"]);
     place.fails(2, &["--backend"], ["init", "lsm+file:///x"]);
     let url = format!("lsm+file://{}", place.path("lsm/.bristlecone").display());
     place.ok(["-r", &url, "set", "b", "2"]);
