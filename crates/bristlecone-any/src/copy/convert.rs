@@ -1,6 +1,6 @@
 //! Between formats: commits one after the other, parents first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bristlecone::{Batch, CommitId, Error as StoreError, Format, Kind, ObjRef, Oid, Tag};
 use bristlecone_git::history::Status;
@@ -42,15 +42,16 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let commits = (new.len() - again.len()) as u64;
     let mut report = CopyReport { converted: true, commits, ..CopyReport::default() };
     if options.strict || options.dry_run {
-        report.losses = survey(job, &new, &again, progress)?.list();
+        let (losses, left_out) = survey(job, &new, &again, progress)?;
+        report.losses = losses.list();
         if options.strict && !report.losses.is_empty() {
             return Err(CopyError::Losses { format: to.format().name(), losses: report.losses }.into());
         }
-    }
-    if options.dry_run {
-        let originals = Some(map.originals());
-        report.refs = Foreseen { from, to, wanted, force: options.force, originals }.refs()?;
-        return Ok(report);
+        if options.dry_run {
+            let originals = Some(map.originals());
+            report.refs = Foreseen { from, to, wanted, force: options.force, originals, left_out }.refs()?;
+            return Ok(report);
+        }
     }
     let mut converter = Converter::new(from, to, map);
     let mut checkpoint = Checkpoint::new(to, options.checkpoint_bytes);
@@ -113,13 +114,14 @@ fn converted<'c>(
     Ok(map)
 }
 
-/// Returns what would be lost, and writes nothing. `again`: those of the commits that an earlier copy left out.
+/// Returns what would be lost, and the refs that would be left out, and writes nothing. `again`: those of the commits that an
+/// earlier copy left out.
 fn survey(
     job: &CopyJob<'_>,
     new: &[NewCommit],
     again: &HashSet<Oid>,
     progress: &mut dyn FnMut(Status),
-) -> Result<Losses> {
+) -> Result<(Losses, BTreeSet<String>)> {
     let (from, rules) = (job.from, Rules::between(job.from.format(), job.to.format()));
     let (source, mut losses) = (Source::of(from), Losses::default());
     let total = (new.len() - again.len()) as u64;
@@ -137,15 +139,52 @@ fn survey(
             Status { commits_found: total, commits_total: total, commits: index as u64 + 1, ..Status::default() };
         progress(status);
     }
+    let (nothing, mut left_out) = (come_to_nothing(from, &rules, &source, new)?, BTreeSet::new());
     for (name, at) in &job.wanted.tips {
         let (kind, commit) = peeled(from, *at)?;
-        match (kind, commit) {
-            (Kind::Tag, Some(_)) => _ = rules.tag(name, from.read_tag((*at).into())?, &mut losses),
-            (_, None) => losses.add(LossKind::Ref, None, || name.clone()),
-            _ => {}
+        if commit.is_none() {
+            losses.add(LossKind::Ref, None, || name.clone());
+        }
+        if commit.is_none_or(|commit| nothing.contains(&commit.oid())) {
+            left_out.insert(name.clone());
+        } else if kind == Kind::Tag {
+            // As they would be converted: the one that names the commit first.
+            let (tags, _) = tags_above(from, *at)?;
+            for tag in tags.into_iter().rev() {
+                if rules.tag(name, tag, &mut losses).is_none() {
+                    break;
+                }
+            }
         }
     }
-    Ok(losses)
+    Ok((losses, left_out))
+}
+
+/// Returns those of the commits that are left out, as is all that they follow.
+fn come_to_nothing(from: &AnyRepo, rules: &Rules, source: &Source, new: &[NewCommit]) -> Result<HashSet<Oid>> {
+    let mut nothing = HashSet::new();
+    for one in new.iter().filter(|_| !rules.holds_empty) {
+        if one.parents.iter().all(|parent| nothing.contains(parent))
+            && source.is_empty_dir(&from.read_commit(one.id)?.tree.oid())
+        {
+            nothing.insert(one.id.oid());
+        }
+    }
+    Ok(nothing)
+}
+
+/// Returns the tags from one down to a commit, and that.
+fn tags_above(from: &AnyRepo, mut at: ObjRef) -> Result<(Vec<Tag>, CommitId)> {
+    let mut tags = Vec::new();
+    loop {
+        let tag = from.read_tag(at.into())?;
+        let (target, kind) = (tag.target, tag.kind);
+        tags.push(tag);
+        if kind != Kind::Tag {
+            return Ok((tags, from.commit_id(target)));
+        }
+        at = target;
+    }
 }
 
 /// Converts commits and tags.
@@ -262,19 +301,10 @@ impl<'c> Converter<'c> {
 
     /// Converts a tag that leads to a commit, with those on the way there.
     fn tag(&mut self, name: &str, at: ObjRef) -> Result<Option<ObjRef>> {
-        let (mut chain, mut at) = (Vec::new(), at);
-        let commit = loop {
-            let tag = self.from.read_tag(at.into())?;
-            let (target, kind) = (tag.target, tag.kind);
-            chain.push(tag);
-            if kind != Kind::Tag {
-                break self.from.commit_id(target);
-            }
-            at = target;
-        };
+        let (tags, commit) = tags_above(self.from, at)?;
         let Some(mut made) = self.commit(commit).map(ObjRef::from) else { return Ok(None) };
         let mut kind = Kind::Commit;
-        for tag in chain.into_iter().rev() {
+        for tag in tags.into_iter().rev() {
             let Some(tag) = self.rules.tag(name, tag, &mut self.losses) else { return Ok(Some(made)) };
             let tag = Tag { target: made, kind, ..tag };
             let written = self.to.write_tag(&tag, bristlecone::Durability::None)?;

@@ -1,6 +1,10 @@
 //! Between a Git repository and a store of the format git or native: the ways of whole histories.
 
-use std::{collections::HashSet, path::Path as FilePath, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::Path as FilePath,
+    sync::Arc,
+};
 
 use bristlecone::{
     Format, Kind, Signature, escape,
@@ -96,13 +100,16 @@ fn survey(job: &CopyJob<'_>, store: &StoreFormat, progress: &mut dyn FnMut(Statu
             }
         }
     }
+    let mut seen = HashSet::new();
     for (_, at) in wanted.tips.iter().filter(|_| names) {
-        if peeled(from, *at)?.0 != Kind::Tag {
-            continue;
-        }
-        let tag = from.read_tag((*at).into())?;
-        if let Some(who) = tag.tagger.as_ref().filter(|who| is_respelled(to.format(), &tag.headers, who)) {
-            losses.add(LossKind::Ident, None, || format!("{} of {}", escape(&who.ident), escape(&tag.name)));
+        let (mut kind, mut at) = (peeled(from, *at)?.0, *at);
+        // Those on the way are written, too, each once.
+        while kind == Kind::Tag && seen.insert(at.oid) {
+            let tag = from.read_tag(at.into())?;
+            if let Some(who) = tag.tagger.as_ref().filter(|who| is_respelled(to.format(), &tag.headers, who)) {
+                losses.add(LossKind::Ident, None, || format!("{} of {}", escape(&who.ident), escape(&tag.name)));
+            }
+            (kind, at) = (tag.kind, tag.target);
         }
     }
     Ok(losses)
@@ -138,7 +145,8 @@ fn foresee(job: &CopyJob<'_>, converts: bool, progress: &mut dyn FnMut(Status)) 
     }
     commits.extend(&tips.commits);
     let new = missing(from, &commits, &shallow, &mut is_there, progress)?;
-    let refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
+    let left_out = BTreeSet::new();
+    let refs = Foreseen { from, to, wanted, force: options.force, originals: None, left_out }.refs()?;
     Ok(CopyReport { commits: new.len() as u64, refs, ..CopyReport::default() })
 }
 

@@ -1,6 +1,6 @@
 //! Between stores of the same format and options: objects as they are.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use bristlecone::{CommitId, Durability, Expected, Location, ObjRef, Oid, RefMove, RefTarget, SHALLOW, absent_commits};
 use bristlecone_git::history::Status;
@@ -34,7 +34,8 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let new = history::missing(from, &commits, &shallow, &mut is_there, progress)?;
     let mut report = CopyReport { commits: new.len() as u64, ..CopyReport::default() };
     if options.dry_run {
-        report.refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
+        let left_out = BTreeSet::new();
+        report.refs = Foreseen { from, to, wanted, force: options.force, originals: None, left_out }.refs()?;
         return Ok(report);
     }
     if !returning.is_empty() && to.is_numbered()? {

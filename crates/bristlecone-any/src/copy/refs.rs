@@ -261,6 +261,8 @@ pub(super) struct Foreseen<'c> {
     pub(super) force: bool,
     /// The original by the id of the copy; `None` where ids are the same.
     pub(super) originals: Option<HashMap<Oid, Oid>>,
+    /// Those of the refs, HEAD among them, that the other format cannot hold.
+    pub(super) left_out: BTreeSet<String>,
 }
 
 impl Foreseen<'_> {
@@ -278,13 +280,19 @@ impl Foreseen<'_> {
             all.push(CopiedRef { name: name.to_owned(), change: if is_held { RefChange::CheckedOut } else { change } });
             Ok(())
         };
-        for (name, at) in self.wanted.tips.iter().filter(|(name, _)| name != HEAD) {
+        for (name, at) in &self.wanted.tips {
             let there = now.get(name);
-            add(name, there, self.change(name, there, at)?)?;
+            if self.left_out.contains(name) {
+                add(name, there, RefChange::LeftOut)?;
+            } else if name != HEAD {
+                add(name, there, self.change(name, there, at)?)?;
+            }
         }
         for (name, to) in &self.wanted.symbolic {
             let there = now.get(name);
+            let last = self.wanted.leads_to(to);
             let change = match there {
+                _ if self.left_out.contains(last) && !now.contains_key(last) => RefChange::LeftOut,
                 None => RefChange::New,
                 Some(RefTarget::Symbolic(now)) if now == to => RefChange::Same,
                 Some(_) => self.unless_kept(name, false),

@@ -273,7 +273,9 @@ fn a_symbolic_ref_is_left_out_with_the_ref_that_it_names() {
         moved("refs/odd/alias", RefTarget::Symbolic("refs/odd/tree".to_owned())),
     ];
     from.move_refs(&moves, Durability::None).unwrap();
+    let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
     let report = copied(&from, &to);
+    assert_eq!(planned.refs, report.refs);
     let changes: Vec<_> = report.refs.iter().map(|one| (&*one.name, one.change)).collect();
     let left_out = |name| (name, RefChange::LeftOut);
     assert_eq!(changes, [("refs/heads/main", RefChange::New), left_out("refs/odd/alias"), left_out("refs/odd/tree")]);
@@ -337,4 +339,41 @@ fn names_that_a_git_repository_takes_otherwise_are_counted() {
     copied(&to, &again);
     let back = AnyRepo::create(Place::Git(dir.path().join("back.git")), format("git")).unwrap();
     assert!(copy::copy(&again, &back, &CopyOptions::default().strict(true), &mut |_| {}).unwrap().is_whole());
+}
+
+#[test]
+fn a_dry_run_counts_what_tags_of_tags_lose_as_the_copy_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = in_memory(&format("native"));
+    let head = crate::commit(&from, "main", &[("a", "1")]);
+    let nothing = from.branch("nothing").unwrap().commit(&mut from.tree(), &Info::message("nothing")).unwrap();
+    let tag = |name: &str, target, kind| {
+        let (tagger, headers, message) = (Some(Signature::new("A < B", 5)), Vec::new(), b"one\n".to_vec());
+        let tag = Tag { target, kind, name: name.as_bytes().to_vec(), tagger, headers, message };
+        let id = from.write_tag(&tag, Durability::None).unwrap();
+        from.move_refs(&[moved(&format!("refs/tags/{name}"), id)], Durability::None).unwrap();
+        id
+    };
+    let one = tag("v1", head, Kind::Commit);
+    let two = tag("v2", one.into(), Kind::Tag);
+    tag("v3", two.into(), Kind::Tag);
+    tag("v4", nothing.into(), Kind::Commit);
+    let repository = AnyRepo::create(Place::Git(dir.path().join("r.git")), format("git")).unwrap();
+    for (to, kind, count) in [
+        // For each ref those that it leads to.
+        (in_memory(&format("git")), LossKind::Ident, 1 + 2 + 3 + 1),
+        // Each is written once.
+        (repository, LossKind::Ident, 4),
+        // One light tag for each ref, and none of a commit that is left out.
+        (in_memory(&format("tezos")), LossKind::Tag, 3),
+    ] {
+        let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+        let report = copied(&from, &to);
+        let counts = |report: &CopyReport| -> Vec<_> {
+            report.losses.iter().map(|loss| (loss.kind, loss.count)).collect()
+        };
+        assert!(counts(&report).contains(&(kind, count)), "{:?}", report.losses);
+        assert_eq!(counts(&planned), counts(&report));
+        assert_eq!(planned.refs, report.refs);
+    }
 }
