@@ -21,7 +21,7 @@ impl ErrorKind {
         use bristlecone::Error::*;
         match error {
             Path(_) | RootPath | IsDirectory { .. } | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
-            Format(FormatError::Unsupported { .. }) => Self::Mistake,
+            RefClash { .. } | Format(FormatError::Unsupported { .. }) => Self::Mistake,
             NoRef { .. } => Self::NotFound,
             _ => Self::Failed,
         }

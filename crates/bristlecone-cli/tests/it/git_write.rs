@@ -305,6 +305,9 @@ fn branches_are_made_and_removed_beside_gits() {
     place.ok(["set", "a", "b"]);
     assert_eq!(place.git(["for-each-ref", "--format=%(refname)", "refs/heads"]).lines().count(), 3);
     place.fails(2, &["already"], ["branches", "one"]);
+    for name in ["main/below", "two"] {
+        place.fails(2, &["one name cannot lie below another", "choose another name"], ["branches", name]);
+    }
     place.fails(2, &["main checked out in"], ["branches", "-d", "main"]);
     place.ok(["branches", "-d", "one"]);
     place.git(["branch", "-q", "-D", "two/deep"]);
