@@ -394,6 +394,7 @@ impl From<TransferError> for Failure {
             TransferError::NoRepository { .. } => {
                 Self::failed(format!("{error}; name a working tree, its .git or a bare repository"))
             }
+            TransferError::Occupied { .. } => Self::usage(format!("{error}; name a new folder or a Git repository")),
             TransferError::NoRef { .. } => Self::negative(format!("{error}; `git for-each-ref` lists those there are")),
             _ => Self::failed(format!("{error}; no ref has moved")),
         }

@@ -30,6 +30,9 @@ fn no_repository_of_git() {
     }
     place.fails(3, &["notes", "it is a file"], ["export", "--git", "notes"]);
     assert_eq!(fs::read(file).unwrap(), b"words\n");
+    let file = place.file("full/notes", "words\n");
+    place.fails(2, &["the folder full holds something", "name a new folder"], ["export", "--git", "full"]);
+    assert_eq!(fs::read(file).unwrap(), b"words\n");
 }
 
 #[test]

@@ -29,6 +29,12 @@ pub enum TransferError {
         /// Where.
         path: String,
     },
+    /// The folder where a repository is to be made is not empty.
+    #[error("the folder {path} holds something that is no Git repository")]
+    Occupied {
+        /// The folder.
+        path: String,
+    },
     /// Ids of two hash algorithms.
     #[error("the objects of {from} have ids of {found}, and those of the store of {expected}")]
     Algorithm {

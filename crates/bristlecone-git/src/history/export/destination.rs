@@ -65,11 +65,7 @@ impl Destination {
                     return Err(TransferError::refused(what, "it is a file; name a folder"));
                 }
                 if fs::read_dir(path).is_ok_and(|mut names| names.next().is_some()) {
-                    let what = format!("a repository in the folder {}", path.display());
-                    return Err(TransferError::refused(
-                        what,
-                        "it holds something else; name a new folder or a Git repository",
-                    ));
+                    return Err(TransferError::Occupied { path: path.display().to_string() });
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
