@@ -78,7 +78,7 @@ pub(super) struct ImportArgs {
     /// Take executables as plain values, and links, too, as their targets
     #[arg(long, conflicts_with = "git")]
     plain: bool,
-    /// Take also what ignore files leave out, and files that a killed export left unfinished
+    /// Take also what ignore files leave out, and files that a killed cone left unfinished
     #[arg(long, conflicts_with = "git")]
     all: bool,
     /// Leave out what this pattern is for, as in a .gitignore of the folder; as often as needed

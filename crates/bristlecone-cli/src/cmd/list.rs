@@ -39,7 +39,7 @@ pub(super) struct ListArgs {
     /// Only steps after this one, in the order of the listing
     #[arg(long, value_name = "STEP")]
     after: Option<OsString>,
-    /// At most this many
+    /// At most this many [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// From the last to the first

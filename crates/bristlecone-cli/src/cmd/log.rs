@@ -33,7 +33,7 @@ Revisions and paths may stand in any order where no word is both; what follows -
 REV. Patterns are regular expressions as in `git log -E`. Dates: 2026-03-01, \"2026-03-01 12:00\", \"2026-03-01 12:00:00
 +0100\", \"3 days ago\", yesterday, or @ and seconds since 1970.")]
 pub(super) struct LogArgs {
-    /// At most this many; -N is the same
+    /// At most this many; -N is the same [default: all]
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     count: Option<usize>,
     /// From which revisions [default: the branch's head], and only what changed at these paths

@@ -23,7 +23,8 @@ Examples:
   cone retention unset '*'
 
 Without a rule a ref keeps all that led to it. The rules are in the store and hold for every process; what they keep no longer goes
-with the next `cone gc`, without a grace. The ids of what is kept stay as they are, and `cone log` says where commits are missing.")]
+with the next `cone gc`, without a grace. The ids of what is kept stay as they are, and `cone log` says where commits are missing.
+Stores of the disk engine alone have rules.")]
 pub(super) struct RetentionCommand {
     #[command(subcommand)]
     verb: Verb,
@@ -39,6 +40,13 @@ enum Verb {
 
 /// List the rules
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone retention list
+  cone retention list -o json
+
+A line for each rule: the pattern, and what the refs that match it keep. One more says for how long snapshots keep what collections
+empty, where that is limited.")]
 struct ListArgs {}
 
 /// Set the rule of a pattern

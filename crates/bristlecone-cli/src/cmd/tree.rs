@@ -29,7 +29,7 @@ pub(super) struct TreeArgs {
     /// In which revision [default: the branch's head]
     #[arg(long, value_name = "REV")]
     at: Option<OsString>,
-    /// At most this many levels
+    /// At most this many levels [default: all]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 }

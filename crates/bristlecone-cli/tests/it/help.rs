@@ -57,6 +57,8 @@ fn every_option_of_every_verb_has_text_and_what_it_takes() {
         let help = help(&place, &words(name), "100");
         let shown = options(&help);
         assert!(!shown.is_empty(), "{name}");
+        let has_examples = help.contains("Examples:\n  ");
+        assert!(has_examples || name == "cone-replay" || name.starts_with("cone-bench-"), "{name} has no examples");
         let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap().split("\n.SH").next().unwrap();
         for (option, text) in shown {
             assert!(text.starts_with(char::is_alphanumeric), "{name}: {option} has no text: {text:?}");

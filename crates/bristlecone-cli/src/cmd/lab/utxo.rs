@@ -40,13 +40,27 @@ pub(crate) struct UtxoCommand {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Say at which block the set stands
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo tip
+  cone -r chain utxo tip -o json")]
     Tip,
     /// Print the id of the last commit up to a slot
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo at 1000000
+  cone -r chain log -1 $(cone -r chain utxo at 1000000)    that commit, whose message is its block")]
     At {
         /// The slot
         slot: u64,
     },
     /// Print an output
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo get TRANSACTION#PLACE                its CBOR in hexadecimal, and its lovelace
+  cone -r chain utxo get TRANSACTION#PLACE --slot 9000    as it was at a slot
+
+Exit code 1 if it is not in the set.")]
     Get {
         /// The output: a transaction's id, #, and a place
         #[arg(value_name = "TRANSACTION#PLACE", value_parser = output)]
@@ -55,8 +69,20 @@ enum Verb {
         when: When,
     },
     /// Print the number of outputs, their lovelace and the digest of the set
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo digest
+  cone -r chain utxo digest --slot 1000000
+
+The whole set is read.")]
     Digest(When),
     /// Make an excerpt of the set that shows whether an output is in it, and check that against the set's root
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo excerpt TRANSACTION#PLACE
+  cone -r chain utxo excerpt TRANSACTION#PLACE --slot 9000
+
+Exit code 1 if it is not in the set.")]
     Excerpt {
         /// The output: a transaction's id, #, and a place
         #[arg(value_name = "TRANSACTION#PLACE", value_parser = output)]
@@ -65,6 +91,12 @@ enum Verb {
         when: When,
     },
     /// Move the branch back to an earlier block; later commits stay in the store
+    #[command(after_help = "\
+Examples:
+  cone -r chain utxo rollback --blocks 10
+  cone -r chain utxo rollback --slot 1000000
+
+The move is synced. Exit code 1 if the set is not kept that far back.")]
     Rollback {
         /// To the last commit up to this slot
         #[arg(long, value_name = "SLOT", required_unless_present = "blocks", conflicts_with = "blocks")]

@@ -43,7 +43,7 @@ pub(super) struct InitArgs {
 /// What keeps a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// A directory of a store: versions, branches, proofs
+    /// A directory of a store, with all its versions and branches
     #[default]
     Native,
     /// An LMDB file with the roots of Okra: the last state alone

@@ -61,7 +61,7 @@ pub(super) struct ListArgs {
     /// From the last to the first
     #[arg(long)]
     reverse: bool,
-    /// At most this many
+    /// At most this many [default: all]
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
     /// How many there are, and nothing else

@@ -44,6 +44,12 @@ struct JoinArgs {
 
 /// Join the history of another repository below a new directory, as one merge
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone subtree add -P vendor/lib ../lib main
+  cone subtree add -P vendor/lib ../lib v1.0 --squash     one commit stands for their history
+
+Nothing may be at the directory yet. The merge is committed to the branch that is checked out, or to the one that -b names.")]
 pub(super) struct AddArgs {
     #[command(flatten)]
     join: JoinArgs,
@@ -53,6 +59,12 @@ pub(super) struct AddArgs {
 ///
 /// What both sides changed differently is named, and nothing is changed then.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone subtree pull -P vendor/lib ../lib main
+  cone subtree pull -P vendor/lib ../lib v1.1 --squash    one commit stands for what is new there
+
+Exit code 1 if both sides changed something differently, or there is no such directory.")]
 pub(super) struct PullArgs {
     #[command(flatten)]
     join: JoinArgs,

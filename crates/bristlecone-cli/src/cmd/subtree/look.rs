@@ -94,6 +94,10 @@ fn point(opened: &Opened, name: &str, to: CommitId) -> Result<String> {
 ///
 /// Nothing is written. With REPO and REV, the directory is compared with that commit.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone subtree status -P vendor/lib
+  cone subtree status -P vendor/lib ../lib main    and how many commits each of the two lacks")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
     prefix: Prefix,

@@ -18,6 +18,12 @@ use crate::{
 ///
 /// Its branch moves forward, or begins; a branch that Git has checked out there is left alone.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone subtree push -P vendor/lib ../lib main
+  cone subtree push -P vendor/lib ../lib ours    to a branch of its own there
+
+Exit code 1 if the branch there has commits that the directory lacks: nothing is changed then, unless with --force.")]
 pub(super) struct PushArgs {
     #[command(flatten)]
     prefix: Prefix,
