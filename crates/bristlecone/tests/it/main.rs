@@ -3,6 +3,7 @@
 mod ahead;
 mod beside;
 mod churn;
+mod circles;
 mod closing;
 mod collect;
 mod combinators;

@@ -8,7 +8,7 @@ use bristlecone_core::{
 
 use smallvec::SmallVec;
 
-use super::{super::retention::standing, LogEntry, ahead::Far, watch::Watch};
+use super::{super::retention::standing, LogEntry, ahead::Far, circle::circular, watch::Watch};
 use crate::{
     AbsentCommits, Backend, DEEPENED, Result,
     oid_map::{OidMap, OidSet},
@@ -17,6 +17,8 @@ use crate::{
 
 /// How many parents of waiting commits are examined when one must be read.
 pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
+/// In place of a generation number: it is being computed.
+const OPEN: u64 = 0;
 
 /// The commits of a store.
 #[derive(Debug)]
@@ -222,7 +224,16 @@ impl<F: Format> CommitGraph<F> {
 
     /// Computes the generation number of a commit whose record has none, from its ancestors'.
     fn compute(&mut self, at: &ObjRef, parents: Parents) -> Result<u64> {
+        self.computed.insert(at.oid, OPEN);
         let mut stack = vec![OpenCommit { oid: at.oid, parents: parents.into_iter(), above: 0 }];
+        let computed = self.compute_all(&mut stack);
+        // Those that are left after an error have no number.
+        stack.iter().for_each(|open| _ = self.computed.remove(&open.oid));
+        computed
+    }
+
+    /// Computes the numbers of commits, of which each but the first is a parent of the one before; returns that of the first.
+    fn compute_all(&mut self, stack: &mut Vec<OpenCommit>) -> Result<u64> {
         while let Some(top) = stack.last_mut() {
             let Some(parent) = top.parents.next() else {
                 let generation = top.above.saturating_add(1);
@@ -234,15 +245,20 @@ impl<F: Format> CommitGraph<F> {
                 }
                 continue;
             };
-            if let Some(&generation) = self.computed.get(&parent.oid) {
-                top.above = top.above.max(generation);
-                continue;
+            match self.computed.get(&parent.oid) {
+                Some(&OPEN) => return Err(circular(parent.oid)),
+                Some(&generation) => {
+                    top.above = top.above.max(generation);
+                    continue;
+                }
+                None => {}
             }
             let (parent, commit, stored) = self.load(&parent)?;
             match stored {
                 Some(generation) => top.above = top.above.max(generation),
                 None => {
                     let parents = self.parents(&parent.oid, &commit)?;
+                    self.computed.insert(parent.oid, OPEN);
                     stack.push(OpenCommit { oid: parent.oid, parents: parents.into_iter(), above: 0 });
                 }
             }

@@ -18,6 +18,7 @@ use super::{
     LogEntry,
     ancestry::GOES_ON,
     changes::{EditedPaths, changes},
+    circle::LineCheck,
     graph::CommitGraph,
     manifest::{self, RunHead},
     run::{COMMITS_MAX, FilterRun, HASHES_MAX, Indexed, stored_check, union_filter},
@@ -87,8 +88,9 @@ pub(crate) fn bring_up<F: Format>(
     let mut index = HistoryIndex::load(store);
     index.edited = edited;
     let mut added = 0;
-    let mut next = Some(graph.read_numbered(head)?);
+    let (mut next, mut line) = (Some(graph.read_numbered(head)?), LineCheck::default());
     while let Some(entry) = next.take_if(|_| added < most && !stop.load(Relaxed)) {
+        line.pass(entry.id.oid())?;
         next = match index.find(&entry.id.oid(), entry.number()) {
             Some(spot) => {
                 let lowest = index.lowest(spot)?;

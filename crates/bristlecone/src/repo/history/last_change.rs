@@ -5,6 +5,7 @@ use bristlecone_core::{AsPath, CommitId, Format, ObjRef};
 use super::{
     super::Repo,
     LogEntry,
+    circle::LineCheck,
     filter::path_hash,
     graph::CommitGraph,
     index::{HistoryIndex, Touch},
@@ -43,6 +44,7 @@ impl<F: Format> Repo<F> {
             stretch: None,
             passed: 0,
             added: 0,
+            line: LineCheck::default(),
         };
         let found = search.run(&self.shared.commit_ref(head));
         // What was learnt is worth keeping, and no reason to fail.
@@ -61,6 +63,7 @@ struct LastChangeSearch<F: Format> {
     passed: u64,
     // Commits that this question added.
     added: u64,
+    line: LineCheck,
 }
 
 /// What one commit says.
@@ -72,15 +75,15 @@ enum CommitChange {
 
 impl<F: Format> LastChangeSearch<F> {
     fn run(&mut self, head: &ObjRef) -> Result<Option<LogEntry>> {
-        let mut entry = self.graph.read_numbered(head)?;
+        let mut entry = self.read(head)?;
         loop {
             if let Some(hash) = self.hash {
                 match self.touch(&entry, hash)? {
-                    Some(Touch::At(oid)) if oid != entry.id.oid() => entry = self.graph.read_numbered(&oid.into())?,
+                    Some(Touch::At(oid)) if oid != entry.id.oid() => entry = self.read(&oid.into())?,
                     Some(Touch::Below(Some(oid))) => {
                         // Where one stretch was long enough to be added, so is what lies below.
                         self.passed = if self.added > 0 { PASSED_MAX } else { 0 };
-                        entry = self.graph.read_numbered(&oid.into())?;
+                        entry = self.read(&oid.into())?;
                         continue;
                     }
                     Some(Touch::Below(None)) => return Ok(None),
@@ -90,10 +93,19 @@ impl<F: Format> LastChangeSearch<F> {
             }
             match self.step(&entry)? {
                 CommitChange::Changed => return Ok(Some(entry)),
-                CommitChange::Same(parent) => entry = *parent,
+                CommitChange::Same(parent) => {
+                    self.line.pass(parent.id.oid())?;
+                    entry = *parent;
+                }
                 CommitChange::Never => return Ok(None),
             }
         }
+    }
+
+    /// Reads the next commit that is looked at.
+    fn read(&mut self, at: &ObjRef) -> Result<LogEntry> {
+        self.line.pass(at.oid)?;
+        self.graph.read_numbered(at)
     }
 
     /// Asks the index; `None` if it does not know the commit.

@@ -13,11 +13,12 @@ use smallvec::SmallVec;
 
 use super::{
     super::{
+        circle::circular,
         graph::{CommitGraph, Parents},
         run::stored_check,
     },
     LIST, Link, PART_COMMITS, PartHead, Positions, Reader, Slot, Stop, StoredGraph, list,
-    part::{POSITIONS_MAX, Part},
+    part::{NONE, POSITIONS_MAX, Part},
     part_name,
 };
 use crate::{Backend, Error, Result, oid_map::OidMap, store::StoreView};
@@ -151,7 +152,7 @@ struct Builder<'a> {
     whole: usize,
     // Those above.
     fresh: Vec<Part>,
-    // The positions of the commits that were added.
+    // The positions of the commits that were added; `NONE` for those that wait for what led to them.
     new: OidMap<u32>,
     // Depths and jumps that were looked up.
     links: HashMap<u32, (u32, u32)>,
@@ -187,17 +188,26 @@ impl<'a> Builder<'a> {
         root: &ObjRef,
         stop: &AtomicBool,
     ) -> Result<Option<ObjRef>, Stop> {
-        let mut stack = match self.look(graph, root)? {
+        // It may have been put off, for a commit that is deeper.
+        if self.new.get(&root.oid) == Some(&NONE) {
+            self.new.remove(&root.oid);
+        }
+        let mut stack = Vec::new();
+        match self.look(graph, root)? {
             Seen::At(_) => return Ok(None),
-            Seen::New(waiting) => vec![waiting],
-        };
+            Seen::New(waiting) => self.wait(&mut stack, waiting),
+        }
         let full = stack.len() + STACK_MAX;
         while let Some(top) = stack.last_mut() {
             if let Some(parent) = top.parents.get(top.positions.len()).copied() {
                 match self.look(graph, &parent)? {
                     Seen::At(position) => top.positions.push(position),
-                    Seen::New(_) if stack.len() == full => return Ok(Some(parent)),
-                    Seen::New(waiting) => stack.push(waiting),
+                    Seen::New(_) if stack.len() == full => {
+                        // Of those that are put off the root alone goes on waiting.
+                        stack[1..].iter().for_each(|waiting| _ = self.new.remove(&waiting.oid));
+                        return Ok(Some(parent));
+                    }
+                    Seen::New(waiting) => self.wait(&mut stack, waiting),
                 }
                 if stop.load(Relaxed) {
                     return Err(Stop::Far);
@@ -213,9 +223,17 @@ impl<'a> Builder<'a> {
         Ok(None)
     }
 
+    /// Puts a commit on the stack of those that wait for their parents.
+    fn wait(&mut self, stack: &mut Vec<Waiting>, waiting: Waiting) {
+        self.new.insert(waiting.oid, NONE);
+        stack.push(waiting);
+    }
+
     fn look<F: Format>(&mut self, graph: &mut CommitGraph<F>, at: &ObjRef) -> Result<Seen, Stop> {
-        if let Some(&position) = self.new.get(&at.oid) {
-            return Ok(Seen::At(position));
+        match self.new.get(&at.oid) {
+            Some(&NONE) => return Err(circular(at.oid).into()),
+            Some(&position) => return Ok(Seen::At(position)),
+            None => {}
         }
         let numbered = graph.numbered()?;
         if !numbered && let Some(position) = self.reader.find(&at.oid, None)? {
