@@ -387,6 +387,20 @@ fn what_git_cannot_hold_is_refused() {
 }
 
 #[test]
+fn an_empty_tree_to_which_nothing_is_added_stays() {
+    for git in BOTH {
+        let mut objects = Objects::default();
+        let empty = objects.with(&git, |_, put| git.empty_dir(put)).unwrap();
+        assert_eq!(objects.update(&git, Some(empty), &[]), Ok(Some(empty)));
+        assert_eq!(objects.update(&git, Some(empty), &[gone(b"a"), gone(b"b")]), Ok(Some(empty)));
+        // One that loses its last entry is gone.
+        let value = objects.with(&git, |_, put| git.put_contents(put, b"x")).unwrap();
+        let root = objects.update(&git, Some(empty), &[Held::new(EntryKind::Value, value).change(b"a")]).unwrap();
+        assert_eq!(objects.update(&git, root, &[gone(b"a"), gone(b"b")]), Ok(None));
+    }
+}
+
+#[test]
 fn values_never_live_in_their_directory() {
     let git = Git::sha1();
     let mut objects = Objects::default();

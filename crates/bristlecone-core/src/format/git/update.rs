@@ -42,7 +42,8 @@ pub(super) fn update<S: Source, K: Sink>(
     let old = GitTable::parse(git.oid_bytes(), object.body()).map_err(bad)?;
     let plan = TreePlan::new(git, sink, &old, changes)?;
     if plan.count == 0 {
-        return Ok(None);
+        // An empty tree from which nothing was removed is as it was.
+        return Ok(base.copied().filter(|_| old.count == 0));
     }
     let mut body = sink.take_buffer();
     body.clear();
