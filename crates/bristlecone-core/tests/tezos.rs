@@ -456,6 +456,22 @@ fn the_check_of_a_flat_id_covers_its_pieces() {
     assert!(checked(&moved).is_err());
 }
 
+/// So many names of one bucket are in no directory that is hashed flat.
+#[test]
+fn a_flat_root_of_too_many_entries_is_refused() {
+    let (tezos, objects) = (Tezos::new().hashing(2, 2), Objects::default());
+    let names = (0..).map(|n: u32| n.to_string().into_bytes()).filter(|name| seeded_hash(0, name).is_multiple_of(2));
+    let map: BTreeMap<Vec<u8>, Held> = names.take(70_000).map(|name| (name, Held::Short(vec![1]))).collect();
+    let whole = objects.build(&tezos.split(false), &map).unwrap();
+    let mut leaf = objects.read(Kind::Node, &whole).unwrap().body().to_vec();
+    leaf[0] = 1;
+    let oid = tezos.object_id(&objects, &Object::from_body(Kind::Node, leaf[..].into())).unwrap();
+    objects.objects.write().unwrap().insert(oid, (Kind::Node, leaf));
+    let root = [&[2, 0, 0, 0][..], &70_000_u32.to_le_bytes(), &1_u64.to_le_bytes(), oid.as_bytes()].concat();
+    let checked = tezos.object_id(&objects, &Object::from_body(Kind::Node, root[..].into()));
+    assert!(matches!(checked, Err(FormatError::Inconsistent { .. })), "{checked:?}");
+}
+
 /// Returns a file of recorded vectors.
 fn vectors(name: &str) -> Value {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name);

@@ -97,6 +97,9 @@ pub(super) fn stored<S: Source>(
         PieceView::Inner(inner) if !inner.flat => {
             Ok(id::inner(inner.depth, inner.count, inner.bitmap, inner.hashes.as_flattened()))
         }
+        PieceView::Inner(inner) if inner.count > u64::from(format.stable) => {
+            Err(inconsistent("it counts more entries than are hashed flat").into())
+        }
         PieceView::Inner(inner) => {
             let gathered = gather::gather(format, source, object.clone(), 0, false)?;
             let items = gathered.items().map_err(bad)?;
