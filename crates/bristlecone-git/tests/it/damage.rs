@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
 use bristlecone::{Error, Kind, Oid};
-use bristlecone_git::odb::{Odb, OdbOptions};
+use bristlecone_git::odb::{Odb, OdbOptions, loose};
 use bristlecone_git::pack::{BaseCache, Builder, BuiltPack, Compression, Index, Pack};
 use bristlecone_testkit::sim::SimStorage;
 
@@ -147,6 +147,42 @@ fn deltas_in_a_circle_are_an_error() {
         for oid in [first, other] {
             assert!(matches!(odb.read(&oid, &mut Vec::new()), Err(Error::Corrupt { .. })));
             assert!(matches!(odb.header(&oid), Err(Error::Corrupt { .. })));
+        }
+    }
+}
+
+/// A stream may begin with blocks that hold nothing, as a program writes that flushes often.
+#[test]
+fn heads_of_objects_are_read_behind_blocks_that_hold_nothing() {
+    let algorithm = Algorithm::Sha1;
+    let base: Vec<u8> = (0..90).collect();
+    let raw = [&base[..], b"!"].concat();
+    let (id, oid) = (algorithm.object_id(Kind::Contents, &base), algorithm.object_id(Kind::Contents, &raw));
+    let mut builder = Builder::new(algorithm);
+    let at = builder.add(Kind::Contents, id, &base, Compression::Stored);
+    // Behind a head of two bytes, and those of the stream.
+    let stream = builder.add_delta(oid, at, &[90, 91, 0xb0, 90, 0, 1, b'!'], Compression::Stored) as usize + 2;
+    let built = builder.finish();
+    assert_eq!(built.pack[stream..stream + 2], [0x78, 1]);
+    let mut file = Vec::new();
+    loose::encode(Kind::Contents, b"loose", Compression::Stored, &mut file);
+    let loose_id = algorithm.object_id(Kind::Contents, b"loose");
+    for blocks in [0, 40, 1000] {
+        let nothing = [0, 0, 0, 0xff, 0xff].repeat(blocks);
+        let (mut pack, mut index, mut file) = (built.pack.clone(), built.index.clone(), file.clone());
+        pack.splice(stream + 2..stream + 2, nothing.iter().copied());
+        file.splice(2..2, nothing.iter().copied());
+        seal(&mut pack, &mut index);
+        let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());
+        write(&*storage, "objects/pack/pack-1.pack", &pack);
+        write(&*storage, "objects/pack/pack-1.idx", &index);
+        write(&*storage, &format!("objects/{}", loose::name(&loose_id)), &file);
+        let odb = Odb::open(storage, algorithm, OdbOptions::default()).unwrap();
+        for (oid, raw) in [(oid, &raw[..]), (loose_id, b"loose")] {
+            assert_eq!(odb.header(&oid).unwrap(), Some((Kind::Contents, raw.len() as u64)), "{blocks} blocks");
+            let mut out = Vec::new();
+            assert_eq!(odb.read(&oid, &mut out).unwrap(), Some(Kind::Contents));
+            assert_eq!(out, raw);
         }
     }
 }

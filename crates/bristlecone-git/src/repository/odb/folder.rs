@@ -24,8 +24,10 @@ const SETTLED: Duration = Duration::from_secs(2);
 const LONG_SETTLED: Duration = Duration::from_secs(60);
 /// A question for which a wrong "no" is harmless lists the folder no more often than this.
 const LIST_INTERVAL: Duration = Duration::from_millis(1);
-/// How many bytes of a loose file are read for its header.
+/// How many bytes of a loose file are read for its header, as a rule.
 const LOOSE_FRONT_BYTES: usize = 256;
+/// How many at most: its stream may begin with blocks that hold nothing.
+const LOOSE_FRONT_BYTES_MAX: usize = 1 << 20;
 
 /// Numbers of packs, in the whole process: readers that share a cache of bases do not mix them up.
 static PACK_ID: AtomicU32 = AtomicU32::new(1);
@@ -202,11 +204,16 @@ impl Folder {
     /// Reads what a loose object says of itself.
     pub(super) fn loose_header(&self, oid: &Oid) -> Result<Option<(Kind, u64)>> {
         let Some((name, data)) = self.open_loose(oid, false)? else { return Ok(None) };
-        let mut buffer = Vec::new();
-        let front = data.window(0, LOOSE_FRONT_BYTES, &mut buffer);
-        let front = front.map_err(|source| Error::io(self.storage.describe(&name), source))?;
-        let front = &front[..front.len().min(LOOSE_FRONT_BYTES)];
-        loose::decode_header(front).map(Some).map_err(|reason| self.bad_loose(&name, oid, reason))
+        let (mut buffer, mut looked) = (Vec::new(), LOOSE_FRONT_BYTES);
+        loop {
+            let front = data.window(0, looked, &mut buffer);
+            let front = front.map_err(|source| Error::io(self.storage.describe(&name), source))?;
+            let front = &front[..front.len().min(looked)];
+            match loose::decode_header(front) {
+                Err(_) if front.len() == looked && looked < LOOSE_FRONT_BYTES_MAX => looked *= 2,
+                read => return read.map(Some).map_err(|reason| self.bad_loose(&name, oid, reason)),
+            }
+        }
     }
 
     /// Whether there is a loose object, whole or damaged.

@@ -14,8 +14,10 @@ use crate::repository::{
     zlib,
 };
 
-/// How many bytes of a deflated delta are read for the sizes that it begins with.
+/// How many bytes of a deflated delta are read for the sizes that it begins with, as a rule.
 const FRONT_BYTES: usize = 256;
+/// How many at most: a stream may begin with blocks that hold nothing.
+const FRONT_BYTES_MAX: usize = 1 << 20;
 
 impl Pack {
     /// Returns the head of the entry at an offset.
@@ -108,13 +110,18 @@ impl Pack {
     }
 
     fn front_in(&self, data: &Data, entry: &Entry, bytes: usize) -> Result<Vec<u8>> {
-        let mut buffer = Vec::new();
-        let window = data.window(entry.data_offset, FRONT_BYTES, &mut buffer).map_err(|source| self.io(source))?;
-        let window = &window[..window.len().min(FRONT_BYTES)];
-        let mut front = Vec::new();
-        match zlib::inflate_front(window, bytes, &mut front) {
-            Ok(()) => Ok(front),
-            Err(reason) => Err(self.corrupt(entry.data_offset, reason)),
+        let (mut buffer, mut front) = (Vec::new(), Vec::new());
+        let mut looked = FRONT_BYTES;
+        loop {
+            let window = data.window(entry.data_offset, looked, &mut buffer).map_err(|source| self.io(source))?;
+            let window = &window[..window.len().min(looked)];
+            front.clear();
+            zlib::inflate_front(window, bytes, &mut front).map_err(|reason| self.corrupt(entry.data_offset, reason))?;
+            let enough = front.len() as u64 >= entry.size.min(bytes as u64);
+            if enough || window.len() < looked || looked == FRONT_BYTES_MAX {
+                return Ok(front);
+            }
+            looked *= 2;
         }
     }
 }
