@@ -146,7 +146,7 @@ impl Appender {
         let number = number.unwrap_or(u32::MAX);
         let late = self.open.as_ref().is_some_and(|open| number < open.number);
         let reason = reason.or_else(|| late.then(|| "its chunk is complete".to_owned()));
-        let ahead = number.saturating_sub(self.from_chunk(block, number));
+        let ahead = number.saturating_sub(self.chunk_to_begin_at(block, number));
         let far = || format!("chunk {number} is {ahead} behind the newest; at most {AHEAD_MAX} are made at once");
         let reason = reason.or_else(|| (ahead > AHEAD_MAX).then(far));
         // Of a boundary block the primary index has no other place than the first one.
@@ -165,7 +165,7 @@ impl Appender {
     }
 
     /// Returns the chunk from which all up to that of a block are made: the open one, or the first one.
-    fn from_chunk(&self, block: &Block<'_>, number: u32) -> u32 {
+    fn chunk_to_begin_at(&self, block: &Block<'_>, number: u32) -> u32 {
         // A chain from its start has all chunks; of a later part the first one is that of its first block.
         let first = if block.previous().is_none() { 0 } else { number };
         self.open.as_ref().map_or(first, |open| open.number)
@@ -174,7 +174,7 @@ impl Appender {
     /// Appends a block that continues the chain, in the chunk with a number.
     fn append_to(&mut self, number: u32, block: &Block<'_>, link: &Link) -> Result<BlockPlace, ChainError> {
         if self.open.is_none() {
-            self.begin(self.from_chunk(block, number))?;
+            self.begin(self.chunk_to_begin_at(block, number))?;
         }
         while let Some(open) = self.open.as_ref().map(|open| open.number).filter(|open| *open < number) {
             self.complete()?;

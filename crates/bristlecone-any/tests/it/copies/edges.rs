@@ -369,9 +369,8 @@ fn a_dry_run_counts_what_tags_of_tags_lose_as_the_copy_does() {
     ] {
         let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
         let report = copied(&from, &to);
-        let counts = |report: &CopyReport| -> Vec<_> {
-            report.losses.iter().map(|loss| (loss.kind, loss.count)).collect()
-        };
+        let counts =
+            |report: &CopyReport| -> Vec<_> { report.losses.iter().map(|loss| (loss.kind, loss.count)).collect() };
         assert!(counts(&report).contains(&(kind, count)), "{:?}", report.losses);
         assert_eq!(counts(&planned), counts(&report));
         assert_eq!(planned.refs, report.refs);

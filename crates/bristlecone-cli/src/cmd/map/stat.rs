@@ -68,12 +68,20 @@ fn look(args: &StatArgs, map: &AnyMap, done: &Done) -> Result<(Option<String>, F
         AnyMap::Native(native) => {
             let map = native.map_at(args.read.at.as_ref())?;
             let damage = if args.check { check_native(native, &map, done)? } else { None };
-            let all = if damage.is_none() { stat_native(native, &map, done)? } else { fields! {} };
+            let all = if damage.is_none() {
+                stat_native(native, &map, done)?
+            } else {
+                fields! {}
+            };
             Ok((damage, all))
         }
         AnyMap::Okra(map) => {
             let damage = if args.check { check_okra(map)? } else { None };
-            let all = if damage.is_none() { stat_okra(map, done)? } else { fields! {} };
+            let all = if damage.is_none() {
+                stat_okra(map, done)?
+            } else {
+                fields! {}
+            };
             Ok((damage, all))
         }
     }
