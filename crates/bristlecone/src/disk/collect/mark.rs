@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, Held, LiveSet, RecentOids, young::Young};
+use super::{Collection, LiveSet, RecentOids, young::Young};
 use crate::{
     Error,
     backend::{Snapshot, SweepLimits, Swept},
@@ -15,7 +15,6 @@ use crate::{
         survey::each_record,
         walk::{FrameStep, FrameWalk},
     },
-    oid_map::OidSet,
     sync::lock,
 };
 
@@ -31,50 +30,31 @@ impl Collection<'_, '_> {
         self.refs = targets;
         // The newest first: its objects come to lie together.
         self.refs.sort_unstable_by_key(|at| Reverse(at.at.0));
+        self.mark(self.refs.clone())?;
         let pins = &self.view.state.pins;
-        let held = pins.roots().into_iter().chain(self.roots.oids.iter().copied()).map(ObjRef::from);
-        self.kept = held.collect();
-        let mut roots = self.kept.clone();
-        roots.extend(self.refs.iter().copied());
+        let from = pins.appended();
+        if limits.grace > 0 {
+            // Before what snapshots and the caller keep: they may have let go of it by the next collection.
+            let youngest = now_seconds().saturating_sub(limits.grace);
+            let graced = self.view.table.state.graced.iter().filter(|(time, _)| *time >= youngest);
+            let graced = graced.map(|&(time, oid)| Young { object: oid.into(), time: Some(time), appended: None });
+            let graced: Vec<Young> = graced.collect();
+            self.mark_young(graced, from, Some(youngest))?;
+        }
+        let roots = pins.roots().into_iter().chain(self.roots.oids.iter().copied()).map(ObjRef::from);
+        let roots: Vec<ObjRef> = roots.collect();
+        self.kept.extend(roots.iter().copied());
         self.mark(roots)?;
-        // What of the rest was kept before for a snapshot or the grace, and what is to be from now on.
-        let (from, youngest) = (pins.appended(), now_seconds().saturating_sub(limits.grace));
-        let mut young = self.frames_kept(from, limits.grace)?;
         let held = lock(&self.view.state.held).clone();
         let held = held.into_iter().filter(|held| from.is_some_and(|from| held.appended >= from));
-        let graced = self.view.table.state.graced.iter().filter(|(time, _)| limits.grace > 0 && *time >= youngest);
-        let before = graced.map(|&(time, oid)| Young { object: oid.into(), time: Some(time), appended: None });
-        let before =
-            held.map(|held| Young { object: held.oid.into(), time: None, appended: Some(held.appended) }).chain(before);
-        young.splice(0..0, before.collect::<Vec<_>>());
-        young.retain(|young| self.is_undecided(young));
-        // What stays for longest comes last: by it is kept what is below, for as long.
-        young.sort_by_key(|young| young.time);
-        let cut = self.reached_by_cut(young.iter().any(|young| young.appended.is_none()))?;
-        // What names others comes after them: of what hangs together only the last is kept by name.
-        let mut seen = OidSet::default();
-        for young in young.into_iter().rev() {
-            let Some(found) = self.find(&young.object)? else { continue };
-            let at = found.location().0;
-            if self.stays(found.location()) && !seen.insert(young.object.oid) {
-                continue;
-            }
-            if self.live.is_marked(at) || young.appended.is_none() && cut.is_marked(at) {
-                continue;
-            }
-            let oid = young.object.oid;
-            self.graced.extend(young.time.map(|time| (time, oid)));
-            self.held.extend(young.appended.map(|appended| Held { appended, oid }));
-            self.kept.push(ObjRef::new(oid, found.location()));
-            self.mark(vec![ObjRef::new(oid, found.location())])?;
-        }
-        Ok(())
+        let held = held.map(|held| Young { object: held.oid.into(), time: None, appended: Some(held.appended) });
+        self.mark_young(held.collect(), from, None)
     }
 
-    /// Returns what the commits that a rule cuts lead to, beside what is live; nothing unless it is `wanted`. It had a ref once, so it
-    /// is nothing that a writer is about to use.
-    fn reached_by_cut(&mut self, wanted: bool) -> Result<LiveSet, Error> {
-        let Some(cut) = self.commits.filter(|_| wanted) else { return Ok(LiveSet::default()) };
+    /// Returns what the commits that a rule cuts lead to, beside what is live. It had a ref once, so it is nothing that a writer is
+    /// about to use.
+    pub(super) fn reached_by_cut(&mut self) -> Result<LiveSet, Error> {
+        let Some(cut) = self.commits else { return Ok(LiveSet::default()) };
         let mut reached = self.live.unmarked();
         let (mut open, mut seen) = (Vec::new(), RecentOids::with_places(self.places));
         for oid in cut.dropped() {
@@ -102,7 +82,7 @@ impl Collection<'_, '_> {
     }
 
     /// Marks everything to which these lead.
-    fn mark(&mut self, roots: Vec<ObjRef>) -> Result<(), Error> {
+    pub(super) fn mark(&mut self, roots: Vec<ObjRef>) -> Result<(), Error> {
         // What is named by an object of a cold segment, and only lies in the log, is not met by way of what is copied.
         let mut open: Vec<(ObjRef, bool)> = roots.into_iter().map(|root| (root, false)).collect();
         // Those that must be found by their ids: what one tree names, many may name.

@@ -142,3 +142,23 @@ fn what_hangs_together_stays_for_as_long_as_each_part_must() {
     assert!(!is_there(&backend, 2000));
     at_hour(0);
 }
+
+/// A tree that was written and is held, or a branch that was removed while something read by a snapshot.
+#[test]
+fn what_a_snapshot_keeps_as_well_stays_for_the_rest_of_the_grace() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = store(dir.path(), 1);
+    set(&backend, "side", 2001);
+    at_hour(240);
+    backend.append(batch(2000..2001, 100), &[], Durability::None).unwrap();
+    let held = backend.snapshot(&[oid(2000)]);
+    remove(&backend, "side");
+    assert!(sweep(&backend, false).objects > 0, "the garbage");
+    drop(held);
+    for (hour, there) in [(241, true), (263, true), (265, false)] {
+        at_hour(hour);
+        sweep(&backend, false);
+        assert_eq!([2000, 2001].map(|number| is_there(&backend, number)), [there; 2], "at {hour}");
+    }
+    at_hour(0);
+}
