@@ -50,9 +50,10 @@ impl<F: Format> Repo<F> {
     /// commits, by what one call brings, and by a batch.
     ///
     /// # Errors
-    /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object;
-    /// [`Error::BadObject`] for one whose bytes have another id, or that is not what the format makes of its contents; what
-    /// was copied before it stays, and nothing names it. Those of both backends.
+    /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object,
+    /// [`Error::Absent`] or [`Error::Promised`] where that is on purpose; [`Error::BadObject`] for one whose bytes have another id,
+    /// or that is not what the format makes of its contents; what was copied before it stays, and nothing names it. Those of both
+    /// backends.
     pub fn copy_objects<I: Into<ObjRef> + std::marker::Copy>(&self, from: &Self, heads: &[I]) -> Result<Copied> {
         self.copy_objects_watched(from, heads, &mut |_| ())
     }
@@ -280,7 +281,7 @@ impl<F: Format> Copy<'_, F> {
                 let (read, unread) = rest.split_at(objects.len());
                 rest = unread;
                 for ((kind, at), object) in read.iter().zip(objects) {
-                    let object = object.ok_or(Error::Missing { kind: kind.unwrap_or(Kind::Commit), oid: at.oid })?;
+                    let object = object.ok_or_else(|| source.missing(kind.unwrap_or(Kind::Commit), at.oid))?;
                     if let Some(kind) = kind {
                         check_kind(*kind, &object, at.oid)?;
                     }

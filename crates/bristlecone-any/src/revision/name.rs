@@ -38,6 +38,8 @@ pub(super) fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
             Some(found) => Ok(found),
             None => by_id(repo, text)?.ok_or_else(|| unknown(&shown)),
         },
+        // The digits of a commit that was cut may be those of another object.
+        Err(error @ StoreError::Absent { .. }) => by_id(repo, text)?.ok_or_else(|| error.into()),
         Err(StoreError::Usage { reason }) => {
             Err(RevisionError::Syntax { text: shown, reason: reason.to_owned() }.into())
         }

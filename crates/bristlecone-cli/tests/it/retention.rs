@@ -33,7 +33,12 @@ fn rules_cut_history_and_the_log_says_where() {
     assert_eq!(lines.len(), 8, "{log}");
     assert!(lines[5].contains("9 commits are missing") && lines[6].ends_with("number 6"), "{log}");
     assert!(lines[7].contains("5 commits are missing"), "{log}");
-    assert_eq!(place.json(["log", "-n", "5"])["commits"][4]["missing"][0]["commits"], 9);
+    let gap = place.json(["log", "-n", "5"])["commits"][4]["missing"][0].clone();
+    assert_eq!(gap["commits"], 9);
+    let cut = gap["parent"].as_str().unwrap();
+    for id in [cut, &cut[..12]] {
+        place.fails(1, &["retention has cut"], ["get", "fruit/apple", "--at", id]);
+    }
     assert_eq!(place.ok(["get", "fruit/apple", "--at", "v1"]), "6");
     assert_eq!(place.ok(["get", "fruit/apple", "--at", "HEAD~4"]), "16");
     place.fails(1, &["retention has cut"], ["get", "fruit/apple", "--at", "HEAD~5"]);

@@ -301,6 +301,8 @@ fn a_copy_of_a_cut_history_is_cut_in_the_same_places() {
     assert_eq!(messages(&copy, &[ids[29]]), ["29", "28", "27", "4"]);
     assert_eq!(*copy.backend().absent().unwrap(), *repo.backend().absent().unwrap());
     assert!(matches!(copy.checkout(ids[26]), Err(Error::Absent { .. })));
+    assert!(matches!(copy.copy_objects(&repo, &[ids[26]]), Err(Error::Absent { oid, .. }) if oid == ids[26].oid()));
+    assert!(matches!(copy.revparse(&ids[26].oid().to_string()[..16]), Err(Error::Absent { .. })));
     // A store that cannot say so takes no such history.
     let memory = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
     assert!(matches!(memory.copy_objects(&repo, &[ids[29]]), Err(Error::Usage { .. })));

@@ -24,9 +24,9 @@ impl<F: Format> Repo<F> {
     /// the disk engine answers by its sorted indexes and other backends by every object.
     ///
     /// # Errors
-    /// [`Error::NoRef`] with the part of `text` that names nothing; [`Error::Usage`] for unknown suffixes and digits that
-    /// several commits begin with; [`Error::WrongKind`] for the full id of another object, and for a ref or tag that leads
-    /// to one; those of the backend.
+    /// [`Error::NoRef`] with the part of `text` that names nothing; [`Error::Absent`] for a commit that retention has cut, where a
+    /// kept one names it; [`Error::Usage`] for unknown suffixes and digits that several commits begin with; [`Error::WrongKind`] for
+    /// the full id of another object, and for a ref or tag that leads to one; those of the backend.
     pub fn revparse(&self, text: &str) -> Result<CommitId> {
         let base = text.find(['~', '^']).unwrap_or(text.len());
         let mut at = self.named(&text[..base])?;
@@ -81,7 +81,19 @@ impl<F: Format> Repo<F> {
         if several {
             return Err(Error::Usage { reason: "several commits have ids that start so; give more digits" });
         }
+        if found.is_none() {
+            self.refuse_absent(&prefix)?;
+        }
         Ok(found)
+    }
+
+    /// Fails if these are the first digits of a commit that is absent on purpose.
+    fn refuse_absent(&self, prefix: &OidPrefix) -> Result<()> {
+        let absent = self.shared.backend.absent()?;
+        match absent.iter().find(|(oid, _)| prefix.matches(oid)) {
+            Some((oid, row)) => Err(Error::Absent { oid: *oid, reason: row.reason }),
+            None => Ok(()),
+        }
     }
 
     fn nth_ancestor(&self, at: CommitId, number: u32) -> Result<Option<CommitId>> {
