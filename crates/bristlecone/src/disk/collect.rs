@@ -77,7 +77,10 @@ impl DiskState {
         }
         let collector = self.collector(if limits.if_due { 0 } else { self.options.lock_wait_ms });
         let collector = match collector {
-            Err(Error::Locked { .. }) if limits.if_due => return Ok(Swept::default()),
+            Err(Error::Locked { .. }) if limits.if_due => {
+                self.leave_to_other();
+                return Ok(Swept::default());
+            }
             collector => collector?,
         };
         if limits.if_due {

@@ -22,6 +22,8 @@ const PARTIAL_MAX: u32 = 8;
 const GARBAGE_SHARE: u64 = 4;
 /// And no more often than once in so many seconds: what is younger than the grace stays anyway.
 const GARBAGE_SECONDS: u64 = 24 * 60 * 60;
+/// While another process collects, this one tries again after so many bytes, and an eighth of a segment at most.
+const LEFT_BYTES: u64 = 1 << 20;
 
 impl DiskState {
     /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
@@ -87,6 +89,13 @@ impl DiskState {
         // Where it cannot be noted, another one may begin once this process looks again.
         let _ = self.derived.write_at(COLLECTED, &u64::from(now_seconds()).to_le_bytes());
         self.due_from(u64::MAX, u64::MAX);
+    }
+
+    /// Notes that another process collects: not every commit is to try in vain. Where commits are to wait, they go on trying.
+    pub(super) fn leave_to_other(&self) {
+        let again = self.published.end().saturating_add(LEFT_BYTES.min(self.header.segment_bytes / 8));
+        // The other one may have ended meanwhile, and it is known when the next is due.
+        self.due_at.fetch_max(again.min(self.overdue_at.load(Relaxed)), Relaxed);
     }
 
     /// Returns whether the next collection that the store begins by itself is to look at the cold segments, too.

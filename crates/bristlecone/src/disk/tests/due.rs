@@ -86,6 +86,22 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
 }
 
 #[test]
+fn while_another_process_collects_few_commits_try_to_until_they_are_to_wait() {
+    let mut store = Churned::new();
+    store.append_until(SweepDue::Beside);
+    let other = crate::disk::lock::CollectorLock::take(&store.backend.shared.storage, 1000).unwrap();
+    let collect = |store: &Churned| store.repo.sweep(&[], &SweepLimits::default().if_due(true)).unwrap();
+    assert_eq!((collect(&store), store.backend.sweep_due()), (Swept::default(), SweepDue::No));
+    store.append_until(SweepDue::Beside);
+    store.append_until(SweepDue::Overdue);
+    assert_eq!((collect(&store), store.backend.sweep_due()), (Swept::default(), SweepDue::Overdue));
+    drop(other);
+    // The worker may just be removing what an earlier one emptied.
+    assert!((0..1000).any(|_| collect(&store).objects > 0));
+    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+}
+
+#[test]
 fn cold_segments_are_looked_at_once_they_have_grown_by_a_share() {
     let mut store = Churned::new();
     let whole = store.backend.shared.table().state.live_bytes();
