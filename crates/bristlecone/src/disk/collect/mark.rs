@@ -1,6 +1,6 @@
 //! What of the emptied segments is live, and what of the rest is dropped.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{cmp::Reverse, collections::BTreeSet, ops::RangeInclusive};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
@@ -20,6 +20,8 @@ use crate::{
 
 /// So many dropped objects at a time are told apart, so that copies of one are counted once.
 const APART_MAX: usize = 1 << 20;
+/// Of about so many live objects at a time the first digits are held: 8 bytes each. Tests have several times with few objects.
+const LIVE_MAX: u64 = if cfg!(test) { 256 } else { 4 << 20 };
 
 /// Calls its argument with the offset of a frame, its head, and its moves of refs.
 pub(super) type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<RefRow>) -> Result<(), Error> + 'e;
@@ -240,16 +242,36 @@ impl Collection<'_, '_> {
     /// for itself; copies of what is marked are passed over.
     fn each_dead(&self, each: &mut dyn FnMut(Oid, Location, u64)) -> Result<(), Error> {
         let numbers: Vec<u32> = self.live.segments().map(|(number, _)| number).collect();
+        let times = self.live_objects.div_ceil(LIVE_MAX).max(1);
+        let span = u64::MAX / times;
+        for time in 0..times {
+            let last = if time + 1 == times { u64::MAX } else { (time + 1) * span - 1 };
+            self.each_dead_of(&numbers, &(time * span..=last), each)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Collection::each_dead`], for ids that begin so.
+    fn each_dead_of(
+        &self,
+        numbers: &[u32],
+        prefixes: &RangeInclusive<u64>,
+        each: &mut dyn FnMut(Oid, Location, u64),
+    ) -> Result<(), Error> {
         let mut live = Vec::new();
-        for &number in &numbers {
+        for &number in numbers {
             self.each_entry(number, &mut |segment, prefix, offset| {
-                live.extend(self.live.is_marked(segment.location(u64::from(offset))).then_some(prefix));
+                let is_live = prefixes.contains(&prefix) && self.live.is_marked(segment.location(u64::from(offset)));
+                live.extend(is_live.then_some(prefix));
                 Ok(())
             })?;
         }
         live.sort_unstable();
-        for &number in &numbers {
+        for &number in numbers {
             self.each_entry(number, &mut |segment, prefix, offset| {
+                if !prefixes.contains(&prefix) {
+                    return Ok(());
+                }
                 let at = segment.location(u64::from(offset));
                 let is_live = segment.is_live(u64::from(offset));
                 if !is_live.map_err(|error| self.view.unmarked(segment, error))? {

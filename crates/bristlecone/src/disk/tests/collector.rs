@@ -147,3 +147,23 @@ fn a_record_that_has_decayed_since_it_was_read_is_not_copied() {
         assert!(matches!(read, Err(Error::Corrupt { .. })), "maps {maps}: {read:?}");
     }
 }
+
+/// The first digits of all live objects are not held at once, and an object is counted once however many copies there are.
+#[test]
+fn what_goes_is_counted_in_parts_and_each_object_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    for number in 0..600 {
+        let moved = [to(&format!("ref-{number}"), number, Expected::Any)];
+        backend.append(batch(number..number + 1, 20), &moved, Durability::None).unwrap();
+    }
+    for numbers in [1000..1600, 100..200, 1100..1200] {
+        backend.append(batch(numbers, 20), &[], Durability::None).unwrap();
+    }
+    let planned = sweep(&backend, &SweepLimits::default().dry_run(true), &|| ()).unwrap();
+    let swept = sweep(&backend, &SweepLimits::default(), &|| ()).unwrap();
+    assert_eq!((planned.objects, swept), (600, planned));
+    assert_there(&backend, 0..600, 20);
+    assert!((1000..1600).all(|number| backend.read(&oid(number).into()).unwrap().is_none()));
+    assert_eq!(backend.check(&mut |damage| panic!("{damage:?}")).unwrap().damages, 0);
+}
