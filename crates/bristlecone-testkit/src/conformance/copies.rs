@@ -1,0 +1,62 @@
+//! Objects that were appended more than once.
+
+use bristlecone::{Backend, Durability, Roots, SweepLimits};
+use bristlecone_core::{Location, ObjRef, Object, Oid};
+
+use super::{Make, append_all, append_one, family};
+use crate::sample::Sample;
+
+/// Bytes of an object that shares pages and slabs with others, of one that does not, and of one that has memory of its own.
+const BYTES: [usize; 3] = [300, 20_000, 2_200_000];
+
+/// Sweeps a backend in which no object names another; `roots` stay. Returns how many objects went.
+fn sweep(backend: &dyn Backend, roots: &[&Sample]) -> u64 {
+    let oids: Vec<Oid> = roots.iter().map(|root| root.oid).collect();
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    backend.sweep(&Roots::new(&oids, &children), &SweepLimits::default()).expect("a sweep").objects
+}
+
+/// What was appended more than once, alone and beside others, is dropped from every place, also where sweeps have moved it in
+/// between: no hint leads to it any more.
+///
+/// # Panics
+/// If it is not so.
+pub fn what_was_appended_again_is_dropped_from_every_place(make: Make<'_>) {
+    for (bytes, is_moved) in BYTES.iter().flat_map(|&bytes| [(bytes, false), (bytes, true)]) {
+        let made = make();
+        let backend = &*made;
+        if !backend.capabilities().sweep {
+            return;
+        }
+        let family = family(backend);
+        let [gone, stays] = [family.contents(1, bytes), family.contents(2, 300)];
+        let garbage = |number: u64| family.contents(10 + number, 200);
+        let appends = [
+            vec![gone.clone(), garbage(0)],
+            vec![gone.clone(), garbage(1)],
+            vec![stays.clone(), gone.clone(), garbage(2)],
+        ];
+        let mut places = vec![ObjRef::from(gone.oid)];
+        for samples in &appends {
+            let appended = append_all(backend, samples, &[], Durability::None).expect("an append without moves");
+            places.extend(appended.into_iter().filter(|at| at.oid == gone.oid));
+            if is_moved {
+                assert_eq!(sweep(backend, &[&gone, &stays]), 1, "the garbage goes");
+            }
+            places.extend(backend.locate(&gone.oid).map(|at| ObjRef::new(gone.oid, at)));
+            places.iter().for_each(|at| gone.expect(backend, at.at).unwrap());
+        }
+        assert_eq!(sweep(backend, &[&stays]), if is_moved { 1 } else { 4 }, "copies count as one object");
+        let snapshot = backend.snapshot(&[]);
+        for at in &places {
+            assert!(backend.read(at).unwrap().is_none(), "{at:?} is still read where it was");
+            assert!(snapshot.read(at).unwrap().is_none(), "a snapshot still reads {at:?}");
+            assert!(snapshot.peek(at.oid.as_bytes(), at.at).is_none(), "a snapshot still lends {at:?}");
+        }
+        drop(snapshot);
+        stays.expect(backend, Location::NONE).unwrap();
+        // It can come again, and is found by any hint.
+        append_one(backend, &gone);
+        places.iter().for_each(|at| gone.expect(backend, at.at).unwrap());
+    }
+}
