@@ -76,6 +76,8 @@ pub(super) struct Database {
 pub(super) struct Changes<'a> {
     database: &'a Database,
     batch: OwnedWriteBatch,
+    /// Whether places leave the index.
+    from_index: bool,
 }
 
 impl Database {
@@ -143,7 +145,7 @@ impl Database {
 
     /// Begins changes that are made together.
     pub(super) fn change(&self) -> Changes<'_> {
-        Changes { database: self, batch: self.db.batch() }
+        Changes { database: self, batch: self.db.batch(), from_index: false }
     }
 
     /// Returns how much of a budget is left for pages.
@@ -151,15 +153,15 @@ impl Database {
         cache_bytes - cache_bytes / BLOCKS_PART
     }
 
-    /// Waits until the database can take more.
-    fn wait_for_room(&self) -> Result<()> {
+    /// Waits until the database can take more; `from_index`: also of what leaves the index, which nobody else waits for.
+    fn wait_for_room(&self, from_index: bool) -> Result<()> {
         let is_full = |keyspace: &Keyspace| {
             keyspace.tree.sealed_memtable_count() >= SEALED_MAX
                 || keyspace.tree.l0_run_count() >= RUNS_MAX
                 || keyspace.tree.active_memtable().size() > self.memtable_bytes_max
         };
         let mut since = None;
-        while is_full(&self.records) || is_full(&self.refs) {
+        while is_full(&self.records) || is_full(&self.refs) || from_index && is_full(&self.ids) {
             // Fails if the database's thread ended with an error.
             guarded(&self.path, || self.db.persist(PersistMode::Buffer))?;
             if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {
@@ -306,11 +308,12 @@ impl Changes<'_> {
 
     pub(super) fn remove_location(&mut self, oid: &Oid) {
         self.batch.remove(&self.database.ids, oid.as_bytes());
+        self.from_index = true;
     }
 
     /// Makes the changes, all or none: the system has them when this returns, the medium if `sync` is set.
     pub(super) fn make(self, sync: bool) -> Result<()> {
-        self.database.wait_for_room()?;
+        self.database.wait_for_room(self.from_index)?;
         let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
         guarded(&self.database.path, || self.batch.durability(Some(mode)).commit())
     }
@@ -356,4 +359,45 @@ pub(super) fn corrupt(path: &Path, reason: &str) -> Error {
 fn lost(path: &Path, reason: &str) -> Error {
     let reason = format!("{reason}; put the folder back from a backup of this store");
     Error::Lost { file: path.display().to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn what_leaves_the_index_waits_while_no_table_of_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = &Database::create(dir.path(), &LsmOptions::default().memtable_bytes(64 << 10)).unwrap();
+        let enough = &AtomicBool::new(false);
+        let size = || database.ids.tree.active_memtable().size();
+        // fjall's thread waits for it with the first table of the index.
+        let tables = database.ids.tree.get_flush_lock();
+        thread::scope(|scope| {
+            let remove = |step: u32| {
+                let mut changes = database.change();
+                for number in 0..4096_u32 {
+                    let mut id = [0; 32];
+                    id[..8].copy_from_slice(&[step.to_be_bytes(), number.to_be_bytes()].concat());
+                    changes.remove_location(&Oid::from_array(id));
+                }
+                changes.make(false)
+            };
+            let removing = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(remove));
+            while size() <= database.memtable_bytes_max && !removing.is_finished() {
+                thread::sleep(PAUSE);
+            }
+            thread::sleep(PAUSE * 500);
+            let before = size();
+            thread::sleep(PAUSE * 500);
+            let after = size();
+            enough.store(true, Relaxed);
+            drop(tables);
+            removing.join().unwrap().unwrap();
+            assert!(before > database.memtable_bytes_max, "{before} bytes");
+            assert_eq!(after, before, "it goes on growing");
+        });
+    }
 }
