@@ -14,11 +14,11 @@
 
 mod combinators;
 mod concurrency;
-mod copies;
 mod objects;
 mod persistence;
 mod refs;
 mod snapshots;
+mod sweeps;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -32,7 +32,6 @@ pub use combinators::{
     the_same_edits_end_on_the_same_roots,
 };
 pub use concurrency::{one_racer_wins_each_round, readers_see_whole_appends_while_writers_write};
-pub use copies::what_was_appended_again_is_dropped_from_every_place;
 pub use objects::{
     a_batch_is_appended_and_used_again, a_batch_of_many_objects_comes_back, a_huge_object_comes_back,
     a_snapshot_finds_what_comes_later, a_walk_meets_every_object, absent_objects_are_absent,
@@ -57,6 +56,7 @@ pub use snapshots::{
     a_sweep_within_limits_leaves_no_part, positions_order_the_moves_of_refs,
     readers_find_everything_while_others_sweep, what_an_old_snapshot_shows_is_not_built_on,
 };
+pub use sweeps::{what_was_appended_again_is_dropped_from_every_place, who_watches_a_sweep_may_read_meanwhile};
 
 /// Makes a new, empty backend.
 pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
@@ -96,6 +96,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("positions order the moves of refs", positions_order_the_moves_of_refs),
     ("a sweep drops what nothing leads to", a_sweep_drops_what_nothing_leads_to),
     ("what was appended again is dropped from every place", what_was_appended_again_is_dropped_from_every_place),
+    ("who watches a sweep may read meanwhile", who_watches_a_sweep_may_read_meanwhile),
     ("a snapshot keeps what it shows", a_snapshot_keeps_what_it_shows),
     ("a refreshed snapshot is as a new one", a_refreshed_snapshot_is_as_a_new_one),
     ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),

@@ -44,7 +44,7 @@ pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
-pub(crate) use sweep::TOLD_EVERY;
+pub(crate) use sweep::{Reached, TOLD_EVERY};
 pub use sweep::{CutRules, ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
 pub use wrap::{Counted, ReadOnly};
 

@@ -50,13 +50,15 @@ impl OpenStore {
         if !limits.dry_run {
             self.begin_sweep()?;
         }
-        let (live, named) = (HashSet::new(), HashMap::new());
+        let (live, named, unwatched) = (HashSet::new(), HashMap::new(), roots.unwatched());
         let mut sweep = Sweep { store: self, roots, live, live_bytes: 0, named, next: Vec::new() };
         let (young, all) = self.all_objects()?;
         sweep.reach(
             young.into_iter().chain(self.ref_targets()?).chain(roots.oids.iter().copied()).chain(self.pins.roots()),
         )?;
         sweep.find_dead(all)?;
+        // Who is told how far it is may take a snapshot.
+        sweep.roots = &unwatched;
         let mut swept = Swept::default();
         while !sweep.next.is_empty() && !swept.more {
             sweep.step(limits, &mut swept)?;

@@ -162,6 +162,8 @@ impl OpenStore {
         let mut from = self.pins.roots();
         from.extend(refs.by_name.values().filter_map(object));
         from.extend(self.young(refs.state.end)?);
+        // Who is told how far it is may ask for refs.
+        let roots = &roots.unwatched();
         marking.end(self, roots, from)?;
         let (dead, swept) = self.choose(roots, &marking.reached, limits)?;
         if limits.dry_run {

@@ -1,10 +1,10 @@
 //! Sweeps beside appends.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap, sync::mpsc, thread, time::Duration};
 
 use bristlecone::{
     Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots,
-    SweepLimits,
+    SweepLimits, SweepStatus,
 };
 use bristlecone_lsm::LsmBackend;
 use bristlecone_testkit::sample::{Family, Sample};
@@ -161,4 +161,35 @@ fn what_is_on_several_pages_is_dropped_from_all() {
         assert!(backend.snapshot(&[]).read(&at).unwrap().is_none(), "a snapshot still reads {at:?}");
     }
     stays.expect(&backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+#[test]
+fn who_watches_a_sweep_may_ask_for_refs_whatever_is_appended_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let samples: Vec<Sample> = (0..1200).map(|number| family.contents(number, 30)).collect();
+    let (sender, ended) = mpsc::channel();
+    // If it waits for itself, nobody waits for it.
+    let sweeping = thread::spawn(move || {
+        let (there, later) = samples.split_at(400);
+        append(&backend, &there.iter().collect::<Vec<_>>(), &[]).unwrap();
+        // It keeps what comes: that is marked once appends wait.
+        let _snapshot = backend.snapshot(&[]);
+        let told = Cell::new(0);
+        let watch = |_: &SweepStatus| {
+            if told.replace(told.get() + 1) == 0 {
+                append(&backend, &later.iter().collect::<Vec<_>>(), &[])?;
+            }
+            let _ = backend.stats();
+            backend.get_ref("main").map(drop)
+        };
+        let oids: Vec<Oid> = there.iter().map(|sample| sample.oid).collect();
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+        let swept = backend.sweep(&Roots::new(&oids, &children).watch(&watch), &SweepLimits::default());
+        let _ = sender.send(swept.map(|swept| (swept.objects, told.get() > 0)));
+    });
+    let swept = ended.recv_timeout(Duration::from_secs(120)).expect("the sweep ends");
+    assert_eq!(swept.unwrap(), (0, true));
+    sweeping.join().unwrap();
 }

@@ -1,6 +1,6 @@
 //! The arguments and the result of a sweep, and the walk that every sweep begins with.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use bristlecone_core::{ObjRef, Object, Oid};
 
@@ -10,7 +10,8 @@ use crate::{
     oid_map::{OidMap, OidSet},
 };
 
-/// Calls its last argument with the id of everything that an object names.
+/// Calls its last argument with the id of everything that an object names. It asks the backend nothing, which may keep others
+/// waiting meanwhile.
 pub type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
 
 /// After so many objects a sweep tells how far it is.
@@ -46,7 +47,8 @@ pub trait CutRules {
     fn keep(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>, Error>;
 }
 
-/// Is told how far a sweep is, and ends it by an error.
+/// Is told how far a sweep is, and ends it by an error. It may read from the backend, and its refs, and take snapshots; it must
+/// change nothing there.
 pub type SweepWatch<'a> = dyn Fn(&SweepStatus) -> Result<(), Error> + 'a;
 
 /// What a sweep is at.
@@ -98,6 +100,13 @@ impl<'a> Roots<'a> {
         Self { watch: Some(watch), ..self }
     }
 
+    /// Returns the same roots without anyone who is told: for the part of a sweep that keeps others from refs or snapshots, for
+    /// which the watcher may ask.
+    #[must_use]
+    pub const fn unwatched(&self) -> Self {
+        Self { watch: None, ..*self }
+    }
+
     /// Tells how far the sweep is.
     ///
     /// # Errors
@@ -115,24 +124,30 @@ impl<'a> Roots<'a> {
         if is_time { self.tell(&SweepStatus::new(SweepStep::Mark, objects, bytes)) } else { Ok(()) }
     }
 
-    /// Returns everything that `from` and the roots lead to. What is absent leads nowhere.
+    /// Adds everything that `from` and the roots lead to. What is absent leads nowhere.
     ///
     /// # Errors
     /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
-    pub(crate) fn reach(&self, snapshot: &dyn Snapshot, from: impl IntoIterator<Item = Oid>) -> Result<OidSet, Error> {
-        let (mut reached, mut bytes) = (OidSet::default(), 0);
+    pub(crate) fn reach(
+        &self,
+        snapshot: &dyn Snapshot,
+        reached: &mut Reached,
+        from: impl IntoIterator<Item = Oid>,
+    ) -> Result<(), Error> {
         let mut open: Vec<Oid> = from.into_iter().chain(self.oids.iter().copied()).collect();
         while let Some(oid) = open.pop() {
-            if reached.contains(&oid) {
+            if !reached.oids.insert(oid) {
                 continue;
             }
-            reached.insert(oid);
-            let Some(object) = snapshot.read(&ObjRef::from(oid))? else { continue };
-            bytes += object.read_bytes() as u64;
+            let Some(object) = snapshot.read(&ObjRef::from(oid))? else {
+                reached.absent.push(oid);
+                continue;
+            };
+            reached.bytes += object.read_bytes() as u64;
             (self.children)(&oid, &object, &mut |child| open.push(child))?;
-            self.marked(reached.len() as u64, bytes)?;
+            self.marked(reached.oids.len() as u64, reached.bytes)?;
         }
-        Ok(reached)
+        Ok(())
     }
 
     /// Returns what is dropped of `dead`, to which nothing leads, in the order in which it is: no object before those that name
@@ -181,6 +196,24 @@ impl<'a> Roots<'a> {
             Some(object) => (self.children)(oid, &object, each),
             None => Ok(()),
         }
+    }
+}
+
+/// What a sweep has reached so far.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    pub(crate) oids: OidSet,
+    bytes: u64,
+    // Of these, the objects that were absent.
+    absent: Vec<Oid>,
+}
+
+impl Reached {
+    /// Returns what was absent, and counts it as not reached: it may have been appended since, with others below it.
+    pub(crate) fn take_absent(&mut self) -> Vec<Oid> {
+        let absent = mem::take(&mut self.absent);
+        absent.iter().for_each(|oid| _ = self.oids.remove(oid));
+        absent
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{RefTarget, Roots, SweepLimits, Swept},
+    backend::{Reached, RefTarget, Roots, SweepLimits, Swept},
     sync::{read_lock, write_lock},
 };
 
@@ -26,7 +26,8 @@ const SWEEP: &str = "sweep";
 const SWEEP_BYTES_MAX: u64 = 1 << 33;
 
 impl FsState {
-    /// Drops what nothing leads to. No thread appends, moves a ref or takes a snapshot meanwhile; reading goes on.
+    /// Drops what nothing leads to. No thread appends or moves a ref meanwhile, nor takes a snapshot while it is decided what goes;
+    /// reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         self.locked(|writer| self.sweep_locked(writer, roots, limits))
     }
@@ -47,14 +48,18 @@ impl FsState {
         self.make_durable(writer, None)?;
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
-        let mut refs = write_lock(&self.refs);
         let mut from = self.pins.roots();
         from.extend(self.young());
-        from.extend(refs.table.by_name.values().filter_map(|target| match target {
+        from.extend(read_lock(&self.refs).table.by_name.values().filter_map(|target| match target {
             RefTarget::Object(at) => Some(at.oid),
             RefTarget::Symbolic(_) => None,
         }));
-        let live = roots.reach(&reader, from)?;
+        let mut reached = Reached::default();
+        roots.reach(&reader, &mut reached, from)?;
+        let mut refs = write_lock(&self.refs);
+        // What snapshots were told to keep meanwhile.
+        roots.unwatched().reach(&reader, &mut reached, self.pins.roots())?;
+        let live = reached.oids;
         let dead: Vec<Oid> = object_ids(&self.files)?.filter(|oid| !live.contains(oid)).collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         if dead.is_empty() || limits.dry_run {

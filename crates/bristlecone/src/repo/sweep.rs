@@ -45,7 +45,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Drops objects as [`Repo::sweep_by`] does, and tells `watch` now and then how far it is. Where that breaks, the sweep ends
-    /// and nothing was dropped.
+    /// and nothing was dropped. `watch` may read the repository, and must not change it.
     ///
     /// ```
     /// # use std::ops::ControlFlow;

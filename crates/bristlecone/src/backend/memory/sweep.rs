@@ -7,29 +7,30 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
 
-use super::{MemoryIndex, MemoryState, slab_of, write_lock};
+use super::{MemoryIndex, MemoryRefs, MemoryState, read_lock, slab_of, write_lock};
 use crate::{
     Error,
-    backend::{Batch, RefTarget, Roots, SweepLimits, Swept},
+    backend::{Batch, Reached, RefTarget, Roots, SweepLimits, Swept},
 };
 
 /// Objects that move are appended in runs of this many bytes.
 const RUN_BYTES: usize = 1 << 20;
 
 impl MemoryState {
-    /// Drops what nothing leads to. No thread appends or moves a ref meanwhile; reading goes on.
+    /// Drops what nothing leads to. It marks beside appends; no thread appends or moves a ref while it decides what goes. Reading
+    /// goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
+        let mut reached = Reached::default();
+        let from = self.refs_and_pins(&read_lock(&self.refs));
+        roots.reach(&reader, &mut reached, from)?;
         let mut refs = write_lock(&self.refs);
         self.sweeps.fetch_add(1, AcqRel);
-        let mut from = self.pins.roots();
-        from.extend(self.young());
-        from.extend(refs.by_name.values().filter_map(|target| match target {
-            RefTarget::Object(at) => Some(at.oid),
-            RefTarget::Symbolic(_) => None,
-        }));
-        let live = roots.reach(&reader, from)?;
+        // What was appended, moved or kept meanwhile.
+        let from = self.refs_and_pins(&refs).into_iter().chain(self.young()).chain(reached.take_absent());
+        roots.unwatched().reach(&reader, &mut reached, from)?;
+        let live = reached.oids;
         let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         drop(reader);
@@ -53,6 +54,16 @@ impl MemoryState {
         }
         self.arena.drop_slabs(|number| slabs.contains(&(number as u64)));
         Ok(swept)
+    }
+
+    /// Returns what refs lead to, and what snapshots hold.
+    fn refs_and_pins(&self, refs: &MemoryRefs) -> Vec<Oid> {
+        let mut from = self.pins.roots();
+        from.extend(refs.by_name.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        }));
+        from
     }
 
     /// Returns the objects that were appended since the oldest snapshot was taken.

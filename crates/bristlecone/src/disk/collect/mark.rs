@@ -129,7 +129,7 @@ impl Collection<'_, '_> {
         to: u64,
         each: &mut EachFrame<'_>,
     ) -> Result<(), Error> {
-        self.roots.tell(self.pace.status())?;
+        self.pace.tell(self.roots)?;
         let failed = |error| self.view.io(&segment.name, error);
         let damaged = |at| {
             let reason = "there is no sound frame here; nothing is removed before that is mended";
@@ -299,7 +299,7 @@ impl Collection<'_, '_> {
         number: u32,
         each: &mut dyn FnMut(&Segment, u64, u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.roots.tell(self.pace.status())?;
+        self.pace.tell(self.roots)?;
         let Some(segment) = self.view.segment(number)? else { return Ok(()) };
         for (prefix, offset) in self.view.entries_of(segment)? {
             each(segment, prefix, offset)?;

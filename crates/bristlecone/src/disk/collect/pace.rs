@@ -57,8 +57,16 @@ impl Pace {
         if self.status.objects.is_multiple_of(TOLD_EVERY as u64) { self.rest(roots) } else { Ok(()) }
     }
 
+    /// Tells how far the collection is, unless others wait: the watcher might be one of them.
+    ///
+    /// # Errors
+    /// As [`Pace::spend`].
+    pub(super) fn tell(&self, roots: &Roots<'_>) -> Result<(), Error> {
+        if self.hurry { Ok(()) } else { roots.tell(&self.status) }
+    }
+
     fn rest(&self, roots: &Roots<'_>) -> Result<(), Error> {
-        roots.tell(&self.status)?;
+        self.tell(roots)?;
         if self.hurry {
             return Ok(());
         }

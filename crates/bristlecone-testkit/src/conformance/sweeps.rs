@@ -1,13 +1,19 @@
-//! Objects that were appended more than once.
+//! Sweeps: objects that were appended more than once, and who may read meanwhile.
 
-use bristlecone::{Backend, Durability, Roots, SweepLimits};
+use std::{sync::mpsc, thread, time::Duration};
+
+use bristlecone::{Backend, Durability, Error, Expected, Roots, SweepLimits, SweepStatus};
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{Make, append_all, append_one, family};
+use super::{Make, append_all, append_one, family, object, set};
 use crate::sample::Sample;
 
 /// Bytes of an object that shares pages and slabs with others, of one that does not, and of one that has memory of its own.
 const BYTES: [usize; 3] = [300, 20_000, 2_200_000];
+/// After some hundred objects a watcher is told how far a sweep is.
+const MARKED: u64 = 700;
+/// A sweep of these that takes longer waits for itself.
+const SWEEP_MAX: Duration = Duration::from_secs(120);
 
 /// Sweeps a backend in which no object names another; `roots` stay. Returns how many objects went.
 fn sweep(backend: &dyn Backend, roots: &[&Sample]) -> u64 {
@@ -59,4 +65,38 @@ pub fn what_was_appended_again_is_dropped_from_every_place(make: Make<'_>) {
         append_one(backend, &gone);
         places.iter().for_each(|at| gone.expect(backend, at.at).unwrap());
     }
+}
+
+/// Who is told how far a sweep is may ask for refs, take snapshots and read through them.
+///
+/// # Panics
+/// If it is not so.
+pub fn who_watches_a_sweep_may_read_meanwhile(make: Make<'_>) {
+    let backend = make();
+    if !backend.capabilities().sweep {
+        return;
+    }
+    let family = family(&*backend);
+    let samples: Vec<Sample> = (0..MARKED).map(|number| family.contents(number, 20)).collect();
+    let (oids, name): (Vec<Oid>, _) = (samples.iter().map(|sample| sample.oid).collect(), family.ref_name("main"));
+    let wanted = set(&name, Expected::Any, object(oids[0]));
+    append_all(&*backend, &samples, &[wanted], Durability::None).expect("an append");
+    let (sender, ended) = mpsc::channel();
+    // If it waits for itself, nobody waits for it.
+    let sweeping = thread::spawn(move || {
+        let watch = |_: &SweepStatus| -> Result<(), Error> {
+            let _ = (backend.get_ref(&name)?, backend.list_refs("")?, backend.position()?);
+            let _ = (backend.stats(), backend.sweeps(), backend.locate(&oids[1]));
+            let snapshot = backend.snapshot(&[oids[0]]);
+            snapshot.keep(&oids[1]);
+            assert!(snapshot.read(&oids[1].into())?.is_some() && backend.read(&oids[0].into())?.is_some());
+            Ok(())
+        };
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+        let swept = backend.sweep(&Roots::new(&oids, &children).watch(&watch), &SweepLimits::default());
+        let _ = sender.send(swept.map(|swept| swept.objects));
+    });
+    let swept = ended.recv_timeout(SWEEP_MAX).expect("the sweep ends");
+    assert_eq!(swept.expect("a sweep"), 0);
+    sweeping.join().expect("the thread ends");
 }
