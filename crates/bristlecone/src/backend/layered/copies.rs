@@ -52,8 +52,7 @@ impl Copies {
 
     /// Copies an object to the upper store, and what waited for it alone, or lets it wait for what it names.
     pub(super) fn add(&self, upper: &dyn Backend, oid: Oid, object: &Object<'_>) {
-        let mut pending = lock(&self.pending);
-        if pending.batch.known(&oid).is_some() {
+        if lock(&self.pending).batch.known(&oid).is_some() {
             return;
         }
         let mut named = Vec::new();
@@ -61,6 +60,7 @@ impl Copies {
         if (self.children)(&oid, object, &mut |child| named.push(child)).is_err() {
             return;
         }
+        let mut pending = lock(&self.pending);
         let mut arrived = vec![Incoming { oid, object: object.clone(), named, found: 0 }];
         while let Some(mut one) = arrived.pop() {
             match pending.lacking(upper, &mut one) {

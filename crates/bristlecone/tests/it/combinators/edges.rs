@@ -1,5 +1,10 @@
 //! What few callers meet: answers with gaps, small copies, backends that keep less, refs and files of the lower store.
 
+use std::{
+    sync::{OnceLock, mpsc},
+    thread,
+};
+
 use bristlecone::{Backend, Capabilities, Kind, ObjRef, SHALLOW, pass_backend};
 
 use super::*;
@@ -123,4 +128,26 @@ fn what_many_reads_do_not_find_is_counted() {
     }
     let counts = counted.counts();
     assert_eq!((counts.reads.load(Relaxed), counts.absent.load(Relaxed)), (3, 1));
+}
+
+#[test]
+fn what_says_which_objects_another_names_may_read_from_the_layers() {
+    let lower = memory();
+    let at = fill(&*lower, 2, 50);
+    let (own, other) = (Arc::new(OnceLock::<Layered>::new()), at[1]);
+    let (asks, first) = (own.clone(), at[0].oid);
+    let layers = Layered::over(memory(), [lower]).promoting(move |oid, _, _| {
+        if *oid == first
+            && let Some(layers) = asks.get()
+        {
+            layers.read(&other)?;
+        }
+        Ok(())
+    });
+    own.set(layers.clone()).unwrap();
+    let (sender, read) = mpsc::channel();
+    // If it waits for itself, nobody waits for it.
+    let reading = thread::spawn(move || sender.send(layers.read(&at[0]).map(|found| found.is_some())));
+    assert!(read.recv_timeout(Duration::from_secs(60)).expect("the read ends").unwrap());
+    reading.join().unwrap().unwrap();
 }
