@@ -110,6 +110,7 @@ impl Written {
 
 /// Checks that every object is one that Git has, with an id of the right length.
 pub(super) fn check_batch(algorithm: Algorithm, batch: &Batch) -> Result<()> {
+    batch.check_size()?;
     if batch.offsets().any(|(oid, _)| oid.as_bytes().len() != algorithm.oid_bytes()) {
         return Err(Error::Usage { reason: "the repository has ids of another hash than the objects" });
     }

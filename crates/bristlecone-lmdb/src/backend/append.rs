@@ -140,7 +140,10 @@ impl OpenStore {
                 outcomes.push(match self.fill_one(txn, batch, moves, &mut filled, &mut value) {
                     // These come before the append has put anything.
                     Err(Failure::Error(
-                        error @ (Error::RefMoved { .. } | Error::RefName { .. } | Error::Gone { .. }),
+                        error @ (Error::RefMoved { .. }
+                        | Error::RefName { .. }
+                        | Error::Gone { .. }
+                        | Error::TooLarge { .. }),
                     )) => Err(error),
                     Err(failure) => return Err(failure),
                     Ok(()) => Ok(()),
@@ -163,6 +166,7 @@ impl OpenStore {
         filled: &mut Filled,
         value: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        batch.check_size()?;
         let held = self.held_refs(txn, moves)?;
         check_moves(moves, |name| held.get(name))?;
         self.refuse_gone(txn, batch, moves, &filled.state)?;

@@ -154,6 +154,7 @@ impl OpenStore {
         state: &mut State,
         buffer: &mut Vec<u8>,
     ) -> Result<Location> {
+        request.batch.check_size()?;
         {
             let refs = read_lock(&self.refs);
             check_moves(request.moves, |name| match group.refs.get(name) {

@@ -36,8 +36,12 @@ impl Batch {
     /// The most bytes in a batch: offsets have 32 bits, and a margin is kept for framing.
     pub const BYTES_MAX: usize = (u32::MAX - (1 << 20)) as usize;
 
-    /// Fails if there are more bytes than can be appended.
-    pub(crate) fn check_size(&self) -> Result<(), Error> {
+    /// Fails if there are more bytes than can be appended. Every backend asks before it looks at anything: offsets beyond lead
+    /// astray.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond [`Batch::BYTES_MAX`].
+    pub fn check_size(&self) -> Result<(), Error> {
         let (bytes, bytes_max) = (self.bytes.len() as u64, Self::BYTES_MAX as u64);
         if bytes > bytes_max { Err(Error::TooLarge { what: "a batch", bytes, bytes_max }) } else { Ok(()) }
     }
@@ -319,6 +323,24 @@ mod tests {
         }
         assert_eq!(batch.len(), Oid::BYTES_MAX);
         assert!(batch.prefixes().eq(batch.offsets().map(|(oid, at)| (oid.prefix(), at))));
+    }
+
+    /// Nothing looks at the bytes, so that they take no memory.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn more_than_offsets_reach_is_refused() {
+        use super::super::{Backend, Durability, MemoryBackend};
+        use crate::fs::{FsBackend, FsOptions};
+
+        let dir = tempfile::tempdir().unwrap();
+        let format = crate::engine::FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let storage = std::sync::Arc::new(crate::storage::RealStorage::new(dir.path()));
+        let fs = FsBackend::create(storage, format, FsOptions::default()).unwrap();
+        for backend in [&fs as &dyn Backend, &MemoryBackend::new()] {
+            let batch = Batch { bytes: vec![0; Batch::BYTES_MAX + 8], ..Batch::default() };
+            let refused = backend.append(batch, &[], Durability::None);
+            assert!(matches!(refused, Err(Error::TooLarge { .. })), "{}: {refused:?}", backend.name());
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl FsState {
         let mut brought: Vec<&Batch> = Vec::with_capacity(appends.len());
         for ((batch, moves), outcome) in appends.iter().zip(outcomes) {
             let table = next.as_ref().unwrap_or(&known.table);
-            let checked = check_moves(moves, |name| table.by_name.get(name));
+            let checked = batch.check_size().and_then(|()| check_moves(moves, |name| table.by_name.get(name)));
             *outcome = match checked {
                 Ok(()) => self.refuse_gone(batch, moves, known.table.sweeps, &brought)?,
                 refused => refused,
