@@ -40,7 +40,7 @@ mod snapshot;
 mod sync;
 mod writer;
 
-use std::{fmt, fs, path::Path, sync::Arc};
+use std::{fmt, fs, io, path::Path, sync::Arc};
 
 use bristlecone::storage::{RealStorage, Storage as _, retry};
 use lmdb::{At, Env, EnvOptions, Txn};
@@ -172,15 +172,16 @@ impl OkraMap {
     /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, or the file ends before
     /// a page in use; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
     pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
-        let data = if path.is_file() { path.to_owned() } else { path.join(lmdb::DATA) };
+        let is_file = found_at(path)?.is_some_and(|found| found.is_file());
+        let data = if is_file { path.to_owned() } else { path.join(lmdb::DATA) };
         let file = data.display().to_string();
-        match fs::metadata(&data) {
-            Ok(found) if found.is_file() && found.len() == 0 => {
+        match found_at(&data)? {
+            Some(found) if found.is_file() && found.len() == 0 => {
                 // LMDB would make a new environment of it.
                 let reason = "the file is empty; put it back from a backup, or remove it and make a map there";
                 return Err(OkraError::Corrupt { file, offset: 0, reason: reason.to_owned() });
             }
-            Ok(found) if found.is_file() => {}
+            Some(found) if found.is_file() => {}
             _ => return Err(OkraError::NoMap { file: path.display().to_string() }),
         }
         let env = open_env(path, options, false)?;
@@ -233,6 +234,15 @@ impl OkraMap {
 impl fmt::Debug for OkraMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OkraMap").field("file", &self.file()).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+/// Returns what is at a path, if something is.
+fn found_at(path: &Path) -> Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(OkraError::io(path.display().to_string(), error)),
     }
 }
 

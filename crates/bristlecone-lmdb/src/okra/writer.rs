@@ -37,7 +37,8 @@ impl<'m> OkraWriter<'m> {
     ///
     /// # Errors
     /// [`OkraError::KeyEmpty`], [`OkraError::KeyTooLong`], [`OkraError::ValueTooLong`], [`OkraError::NoHash`]: nothing
-    /// was changed then. Those of LMDB, such as [`OkraError::MapFull`]: the transaction can only be aborted.
+    /// was changed then. Those of LMDB, such as [`OkraError::MapFull`]: the transaction can only be aborted, and every later call
+    /// fails with [`OkraError::Failed`].
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(self.view.mode, value)?;
@@ -123,18 +124,22 @@ impl<'m> OkraWriter<'m> {
     pub fn abort(self) {}
 
     fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.refuse_failed()?;
         self.pending.push(key, value);
         if self.pending.bytes() >= WAITING_BYTES_MAX { self.guarded(Self::apply) } else { Ok(()) }
     }
 
-    /// Runs a step; when it fails, every later one does.
+    /// Runs a step; when it fails, or what the caller gave panics, every later one fails.
     fn guarded<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.failed {
-            return Err(OkraError::Failed { file: self.view.file().to_owned() });
-        }
-        let done = step(self);
-        self.failed = done.is_err();
-        done
+        self.refuse_failed()?;
+        self.failed = true;
+        let done = step(self)?;
+        self.failed = false;
+        Ok(done)
+    }
+
+    fn refuse_failed(&self) -> Result<()> {
+        if self.failed { Err(OkraError::Failed { file: self.view.file().to_owned() }) } else { Ok(()) }
     }
 
     /// Writes the pending changes, in the order of their keys.

@@ -1,5 +1,7 @@
 //! The root and the bytes are a function of the entries: random changes against the model.
 
+use std::panic::AssertUnwindSafe;
+
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions, OkraWriter};
 
 use super::{
@@ -176,9 +178,18 @@ fn a_bulk_load_wants_an_empty_map_and_ascending_keys() {
     let mut writer = map.write().unwrap();
     let failed = writer.load_sorted([("a", "1"), ("c", "2"), ("b", "3")]);
     assert!(matches!(failed, Err(OkraError::Unsorted { key }) if key == b"b"));
-    assert!(matches!(writer.set(b"d", b"4").and_then(|()| writer.root()), Err(OkraError::Failed { .. })));
+    assert!(matches!(writer.set(b"d", b"4"), Err(OkraError::Failed { .. })));
+    assert!(matches!(writer.remove(b"d"), Err(OkraError::Failed { .. })));
+    assert!(matches!(writer.root(), Err(OkraError::Failed { .. })));
     assert!(matches!(writer.commit(), Err(OkraError::Failed { .. })));
     assert_eq!(map.read().unwrap().first().unwrap(), None, "nothing of the failed load is there");
+
+    let mut writer = map.write().unwrap();
+    let mut entries = [("a", "1"), ("b", "2")].into_iter();
+    let ends = std::iter::from_fn(|| Some(entries.next().expect("a third entry")));
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(|| writer.load_sorted(ends))).is_err());
+    assert!(matches!(writer.commit(), Err(OkraError::Failed { .. })), "a load that did not end is no map");
+    assert_eq!(map.read().unwrap().first().unwrap(), None);
 
     let mut writer = map.write().unwrap();
     assert!(matches!(writer.load_sorted([("a", "1"), ("a", "2")]), Err(OkraError::Unsorted { .. })));

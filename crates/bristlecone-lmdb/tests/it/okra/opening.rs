@@ -72,6 +72,14 @@ fn a_map_is_where_it_was_made_and_in_its_mode() {
     let options = OkraOptions::default();
     assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::NoMap { .. })));
     assert!(matches!(OkraMap::open(&dir.path().join("nowhere"), &options), Err(OkraError::NoMap { .. })));
+    // Where the system does not say what is there, nothing is said of a map.
+    let (data, alone) = (dir.path().join("data.mdb"), dir.path().join("alone.mdb"));
+    for (link, opened) in [(&data, dir.path()), (&alone, &*alone)] {
+        std::os::unix::fs::symlink(link, link).unwrap();
+        let refused = OkraMap::open(opened, &options);
+        assert!(matches!(refused, Err(OkraError::Io { .. })), "{refused:?}");
+        fs::remove_file(link).unwrap();
+    }
     // An environment in which nothing was written is no map, and can become one.
     write_stored(dir.path(), &[]);
     assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::NoMap { .. })));
