@@ -99,6 +99,8 @@ impl MapLoader {
         if length > VALUE_BYTES_MAX {
             return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
         }
+        // Before the value is put: nothing would ever lead to that.
+        self.builder.check_step(key)?;
         let at = self.store.format.put_contents(&mut self.batch, value)?;
         let target = ChangeTarget::Object { at, bytes: length };
         Ok(self.builder.push(&mut self.batch, key, EntryKind::Value, &target)?)

@@ -315,6 +315,18 @@ fn what_is_not_sorted_is_refused_where_it_is() {
     loader.push(b"c", b"3").unwrap();
     assert_eq!(loader.count(), 3);
     assert_eq!(loader.finish().unwrap().len().unwrap(), 3);
+    let stored = |refused: bool| {
+        let repo = Repo::memory();
+        let mut loader = repo.map_loader();
+        loader.push(b"b", vec![1; 5000]).unwrap();
+        if refused {
+            let unsorted = loader.push(b"a", vec![2; 9000]);
+            assert!(matches!(unsorted, Err(Error::Format(FormatError::Unsorted { index: 1, .. }))), "{unsorted:?}");
+        }
+        loader.finish().unwrap();
+        repo.backend().stats().store_bytes
+    };
+    assert_eq!(stored(true), stored(false), "a large value that was refused is not stored");
     let mut map = repo.map();
     assert!(matches!(map.insert(&[0; 4097], b""), Err(Error::TooLarge { bytes: 4097, bytes_max: 4096, .. })));
     assert!(map.apply([(vec![1], Some(b"1")), (vec![0; 5000], None)]).is_err());

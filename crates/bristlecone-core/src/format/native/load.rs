@@ -151,6 +151,20 @@ impl DirBuilder {
         self.count
     }
 
+    /// Fails where no entry with this step can be added next: for a caller that makes a target only for one that can.
+    ///
+    /// # Errors
+    /// As [`DirBuilder::push`], for the step.
+    pub fn check_step(&self, step: &[u8]) -> Result<(), FormatError> {
+        if step.len() > STEP_BYTES_MAX {
+            return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" });
+        }
+        if self.count > 0 && step <= &self.last[..] {
+            return Err(FormatError::Unsorted { index: self.count, step: escape(step) });
+        }
+        Ok(())
+    }
+
     /// Adds an entry behind those there are, and gives the sink the pieces that are complete. The target is inline if and
     /// only if it is a value that the format inlines, as for [`Format::update`](crate::Format::update).
     ///
@@ -164,12 +178,7 @@ impl DirBuilder {
         kind: EntryKind,
         target: &ChangeTarget<'_>,
     ) -> Result<(), FormatError> {
-        if step.len() > STEP_BYTES_MAX {
-            return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" });
-        }
-        if self.count > 0 && step <= &self.last[..] {
-            return Err(FormatError::Unsorted { index: self.count, step: escape(step) });
-        }
+        self.check_step(step)?;
         if !self.native.split {
             let (items, bytes) =
                 self.levels.first().map_or((0, 0), |leaves| (leaves.items.len(), leaves.buffer.len() as u64));
