@@ -147,6 +147,8 @@ impl OpenFile {
 pub(super) struct KnownObjects {
     pub(super) places: OidMap<u64>,
     pub(super) next: u64,
+    /// How many of them are worth looking through for those that no snapshot needs.
+    many: usize,
     /// The place behind that of the last append of another process that this one has noticed.
     pub(super) foreign: u64,
 }
@@ -366,9 +368,10 @@ impl FsState {
     /// Notes that objects were appended, now.
     pub(super) fn know(&self, oids: impl Iterator<Item = Oid>) {
         let mut known = write_lock(&self.known);
-        if known.places.len() >= KNOWN_MAX {
+        if known.places.len() >= known.many {
             let first = self.pins.appended().unwrap_or(u64::MAX);
             known.places.retain(|_, place| *place >= first);
+            known.many = known.places.len() + KNOWN_MAX;
         }
         let place = known.next;
         known.next += 1;
