@@ -44,8 +44,8 @@ pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
-pub(crate) use sweep::{Reached, TOLD_EVERY};
 pub use sweep::{CutRules, ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
+pub(crate) use sweep::{Reached, TOLD_EVERY};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
