@@ -108,7 +108,7 @@ impl<'a> Change<'a> {
                     moved.map_err(|failure| {
                         let made = format!("commit {} is made on the branch {}", short(&at), show(branch.name()));
                         let files = if followed.is_ok() { "" } else { ", and files did not follow" };
-                        failure.about(format!("{made}; another branch did not move{files}"))
+                        failure.half_done(format!("{made}; another branch did not move{files}"))
                     })?;
                     followed?;
                     closed?;

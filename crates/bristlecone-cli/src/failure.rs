@@ -107,6 +107,14 @@ impl Failure {
         Self::failed(format!("{what} is too large for a value: it has {has}, and at most {limit} fit; {way}"))
     }
 
+    /// As [`Failure::about`], where something was done before: that is no wrong usage any more.
+    pub(crate) fn half_done(mut self, message: impl Into<String>) -> Self {
+        if self.code == Code::Usage {
+            self.code = Code::Failed;
+        }
+        self.about(message)
+    }
+
     /// The same with a sentence before it, which becomes the message; what was said is the cause.
     pub(crate) fn about(mut self, message: impl Into<String>) -> Self {
         let before = std::mem::replace(&mut self.message, message.into());
