@@ -54,9 +54,10 @@ const IDS_TABLE_BYTES: u64 = 16 << 20;
 /// From so many memtables on that wait to be written, and so many runs of tables that wait to be merged, appends wait. At one
 /// more, and at 30, fjall waits itself: for ever, if its thread has ended.
 const SEALED_MAX: usize = 3;
-/// The thread that merges tables is the one that seals memtables: until it does, one may grow to so many times its size.
-const MEMTABLE_GROWTH_MAX: u64 = 4;
 const RUNS_MAX: usize = 26;
+/// While as many are sealed as may be, the next one may grow to so many times its size: the thread that writes memtables also merges
+/// tables, which takes a second at times.
+const MEMTABLE_GROWTH_MAX: u64 = 4;
 /// How often a waiting append looks again, and how long it waits at most.
 const PAUSE: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -68,6 +69,8 @@ pub(super) struct Database {
     ids: Keyspace,
     refs: Keyspace,
     path: PathBuf,
+    /// A memtable of pages is sealed from so many bytes on.
+    memtable_bytes: u64,
     /// To so many bytes a memtable may grow before appends wait.
     memtable_bytes_max: u64,
 }
@@ -112,9 +115,10 @@ impl Database {
             if !create && ![RECORDS, IDS, REFS].iter().all(|name| db.keyspace_exists(name)) {
                 return Ok(None);
             }
-            let keyspace = |memtable_bytes: u64| {
+            let keyspace = || {
                 let mut options = KeyspaceCreateOptions::default()
-                    .max_memtable_size(memtable_bytes)
+                    // Memtables are sealed here.
+                    .max_memtable_size(u64::MAX)
                     .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
                 // Else a search reads the filter and the block index of a whole table, a megabyte each.
                 options.filter_block_partitioning_policy = PartitioningPolicy::all(true);
@@ -123,21 +127,22 @@ impl Database {
             };
             // What is looked for in `records` is there, so that filters would only cost.
             let records = db.keyspace(RECORDS, || {
-                keyspace(options.memtable_bytes)
+                keyspace()
                     .expect_point_read_hits(true)
                     .data_block_size_policy(BlockSizePolicy::all(RECORDS_BLOCK_BYTES))
             })?;
             let ids = db.keyspace(IDS, || {
                 let merges = Leveled::default().with_table_target_size(IDS_TABLE_BYTES);
-                keyspace(OTHER_MEMTABLE_BYTES).compaction_strategy(Arc::new(merges))
+                keyspace().compaction_strategy(Arc::new(merges))
             })?;
-            let refs = db.keyspace(REFS, || keyspace(OTHER_MEMTABLE_BYTES))?;
+            let refs = db.keyspace(REFS, keyspace)?;
             Ok(Some((db, records, ids, refs)))
         };
         match guarded(&path, start)? {
             Some((db, records, ids, refs)) => {
-                let memtable_bytes_max = options.memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
-                Ok(Self { db, records, ids, refs, path, memtable_bytes_max })
+                let memtable_bytes = options.memtable_bytes;
+                let memtable_bytes_max = memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
+                Ok(Self { db, records, ids, refs, path, memtable_bytes, memtable_bytes_max })
             }
             None => Err(lost(&path, "the database of this store lacks a keyspace")),
         }
@@ -156,9 +161,9 @@ impl Database {
     /// Waits until the database can take more; `from_index`: also of what leaves the index, which nobody else waits for.
     fn wait_for_room(&self, from_index: bool) -> Result<()> {
         let is_full = |keyspace: &Keyspace| {
-            keyspace.tree.sealed_memtable_count() >= SEALED_MAX
-                || keyspace.tree.l0_run_count() >= RUNS_MAX
-                || keyspace.tree.active_memtable().size() > self.memtable_bytes_max
+            let tree = &keyspace.tree;
+            let has_grown = || tree.active_memtable().size() > self.memtable_bytes_max;
+            tree.sealed_memtable_count() >= SEALED_MAX && has_grown() || tree.l0_run_count() >= RUNS_MAX
         };
         let mut since = None;
         while is_full(&self.records) || is_full(&self.refs) || from_index && is_full(&self.ids) {
@@ -171,6 +176,19 @@ impl Database {
             thread::sleep(PAUSE);
         }
         Ok(())
+    }
+
+    /// Seals memtables that are full. fjall would send its thread a message for each change of a full one, through a channel that
+    /// holds a thousand; while the thread merges tables so many come, and then it waits for ever to send itself one.
+    fn seal_full(&self) {
+        let limits = [self.memtable_bytes, OTHER_MEMTABLE_BYTES, OTHER_MEMTABLE_BYTES];
+        for (keyspace, bytes_max) in [&self.records, &self.ids, &self.refs].into_iter().zip(limits) {
+            let is_full = keyspace.tree.active_memtable().size() > bytes_max;
+            if is_full && keyspace.tree.sealed_memtable_count() < SEALED_MAX {
+                // The change is made. What keeps a memtable from being sealed keeps the next change from being made, too.
+                let _ = guarded(&self.path, || keyspace.rotate_memtable());
+            }
+        }
     }
 
     /// Makes everything durable that was changed so far.
@@ -315,7 +333,9 @@ impl Changes<'_> {
     pub(super) fn make(self, sync: bool) -> Result<()> {
         self.database.wait_for_room(self.from_index)?;
         let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
-        guarded(&self.database.path, || self.batch.durability(Some(mode)).commit())
+        guarded(&self.database.path, || self.batch.durability(Some(mode)).commit())?;
+        self.database.seal_full();
+        Ok(())
     }
 }
 
@@ -373,6 +393,7 @@ mod tests {
         let database = &Database::create(dir.path(), &LsmOptions::default().memtable_bytes(64 << 10)).unwrap();
         let enough = &AtomicBool::new(false);
         let size = || database.ids.tree.active_memtable().size();
+        let sealed = || database.ids.tree.sealed_memtable_count();
         // fjall's thread waits for it with the first table of the index.
         let tables = database.ids.tree.get_flush_lock();
         thread::scope(|scope| {
@@ -390,14 +411,43 @@ mod tests {
                 thread::sleep(PAUSE);
             }
             thread::sleep(PAUSE * 500);
-            let before = size();
+            let before = (sealed(), size());
             thread::sleep(PAUSE * 500);
-            let after = size();
+            let after = (sealed(), size());
             enough.store(true, Relaxed);
             drop(tables);
             removing.join().unwrap().unwrap();
-            assert!(before > database.memtable_bytes_max, "{before} bytes");
+            assert_eq!(before.0, SEALED_MAX);
             assert_eq!(after, before, "it goes on growing");
+        });
+    }
+
+    /// While a table is being written, more changes come than fjall's thread has room for messages, and they go on when it is done.
+    #[test]
+    fn changes_of_full_memtables_leave_room_for_what_the_thread_tells_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = &Database::create(dir.path(), &LsmOptions::default().memtable_bytes(64 << 10)).unwrap();
+        let tree = &database.records.tree;
+        let (enough, table) = (&AtomicBool::new(false), tree.get_flush_lock());
+        thread::scope(|scope| {
+            let put = |number: u64| {
+                let mut changes = database.change();
+                changes.put_page(number, vec![0; 100].into());
+                changes.make(false)
+            };
+            let putting = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(put));
+            thread::sleep(PAUSE * 500);
+            drop(table);
+            let since = Instant::now();
+            let mut written = 0;
+            while written < 20 && since.elapsed() < WAIT_MAX / 4 {
+                let before = tree.sealed_memtable_count();
+                thread::sleep(PAUSE);
+                written += before.saturating_sub(tree.sealed_memtable_count());
+            }
+            enough.store(true, Relaxed);
+            putting.join().unwrap().unwrap();
+            assert_eq!(written.min(20), 20, "no tables are written any more");
         });
     }
 }
