@@ -32,6 +32,22 @@ struct Measured {
     unrest: Option<f64>,
 }
 
+impl Measured {
+    fn is_wrong(&self) -> bool {
+        self.runs.iter().flatten().any(|run| run.wrong.is_some())
+    }
+
+    /// Returns which of two measurements of a job counts: the quieter one, but one that found something wrong in any case.
+    fn or_again(self, again: Self) -> Self {
+        let is_quieter = match (self.unrest, again.unrest) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(first), Some(again)) => again < first,
+        };
+        if again.is_wrong() || (is_quieter && !self.is_wrong()) { again } else { self }
+    }
+}
+
 /// Measures jobs and collects their rows. The folder in which it makes stores is removed when it is dropped.
 pub(crate) struct Session {
     runner: Runner,
@@ -108,7 +124,8 @@ impl Session {
         }
     }
 
-    /// Measures a job, and if the machine was not quiet meanwhile, and it did not take long, once more; the quieter of the two counts.
+    /// Measures a job, and if the machine was not quiet meanwhile, and it did not take long, once more; the quieter of the two counts,
+    /// unless one was wrong.
     fn on_quiet_machine(&mut self, job: &Job, runs: usize) -> Result<Measured> {
         let started = Instant::now();
         let first = self.measured(job, runs)?;
@@ -117,7 +134,7 @@ impl Session {
         };
         say_part!("unrest ×{ratio:.1}, once more … ");
         let again = self.measured(job, runs)?;
-        Ok(if again.unrest.is_none_or(|again| again < ratio) { again } else { first })
+        Ok(first.or_again(again))
     }
 
     fn measured(&mut self, job: &Job, runs: usize) -> Result<Measured> {
@@ -280,6 +297,26 @@ fn ids_of(variant: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
     use crate::report::ReplayFigures;
+
+    #[test]
+    fn what_was_wrong_counts_however_quiet_the_machine_was_the_other_time() {
+        let measured = |unrest: Option<f64>, wrong: Option<&str>| {
+            let run = Run { wrong: wrong.map(str::to_owned), ..Run::default() };
+            Measured { runs: vec![vec![Run::default()], vec![run]], limits: Limits::default(), unrest }
+        };
+        let counts = |first: Measured, again: Measured| {
+            let counted = first.or_again(again);
+            (counted.unrest, counted.is_wrong())
+        };
+        let right = |unrest| measured(unrest, None);
+        let wrong = |unrest| measured(unrest, Some("the root is another"));
+        assert_eq!(counts(right(Some(3.0)), right(None)), (None, false));
+        assert_eq!(counts(right(Some(3.0)), right(Some(2.0))), (Some(2.0), false));
+        assert_eq!(counts(right(Some(2.0)), right(Some(3.0))), (Some(2.0), false));
+        assert_eq!(counts(wrong(Some(3.0)), right(None)), (Some(3.0), true));
+        assert_eq!(counts(right(Some(2.0)), wrong(Some(3.0))), (Some(3.0), true));
+        assert_eq!(counts(wrong(Some(3.0)), wrong(None)), (None, true));
+    }
 
     #[test]
     fn another_last_commit_than_on_another_backend_is_found() {
