@@ -112,7 +112,8 @@ struct Results {
 }
 
 impl Results {
-    /// Imports once, and in the first round compares what came in. A way that fails is named and not tried again.
+    /// Imports once, and in the first round compares what came in. A way of git's that fails in the first round is named and not
+    /// tried again; what fails else is wrong in the row.
     fn once(&mut self, args: &GitImportArgs, source: &Repository, dest: &Path, first: bool) {
         if !first && self.runs.is_empty() {
             say!("left out");
@@ -128,11 +129,13 @@ impl Results {
                 say!("{}", table::time(run.seconds * 1e6));
                 self.runs.push(run);
             }
-            Err(error) if self.by.is_ours() => {
-                say!("failed: {}", bristlecone::report(&error));
-                self.runs.push(Run { wrong: Some(bristlecone::report(&error)), ..Run::default() });
+            Err(error) => {
+                let reason = bristlecone::report(&error);
+                say!("failed: {reason}");
+                if self.by.is_ours() || !first {
+                    self.runs.push(Run { wrong: Some(reason), ..Run::default() });
+                }
             }
-            Err(error) => say!("failed: {}", bristlecone::report(&error)),
         }
     }
 
@@ -176,18 +179,26 @@ impl Results {
         Ok(())
     }
 
-    fn seconds(&self) -> Option<f64> {
-        report::median(&self.runs).map(|run| run.seconds)
+    /// Returns how many times as fast this way is as another one in the same round: the median of the rounds. There is no ratio
+    /// to or of what is wrong.
+    fn times(&self, other: &Self) -> Option<f64> {
+        let is_right = |run: &Run| run.wrong.is_none() && run.seconds > 0.0;
+        if !self.runs.iter().chain(&other.runs).all(is_right) {
+            return None;
+        }
+        let rounds = self.runs.iter().zip(&other.runs);
+        report::middle(rounds.map(|(run, other)| other.seconds / run.seconds).collect())
     }
 }
 
-fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine: &Machine) -> Vec<Row> {
-    let seconds = |by: By| results.iter().find(|results| results.by == by).and_then(Results::seconds);
+fn rows(args: &GitImportArgs, source: &Repository, all: &[Results], machine: &Machine) -> Vec<Row> {
     let row = |results: &Results| {
         let run = report::median(&results.runs)?;
         let mut row = Row::of_runs(run, &results.runs, machine);
-        let times =
-            |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));
+        let times = |by: By| {
+            let other = all.iter().find(|other| results.by.is_ours() && other.by == by);
+            other.and_then(|other| results.times(other))
+        };
         row.name = results.by.row_name(&args.name);
         row.scenario = format!("git-import-{}", source.name);
         row.backend = if results.by.is_ours() { "disk".into() } else { row.name.clone() };
@@ -199,12 +210,12 @@ fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine:
             refs: source.refs.len() as u64,
             refs_same: results.refs_same,
             pack_bytes: source.bytes,
-            times_fast_import: times(By::FastImport).flatten(),
-            times_clone: times(By::Clone).flatten(),
+            times_fast_import: times(By::FastImport),
+            times_clone: times(By::Clone),
         }));
         Some(row)
     };
-    results.iter().filter_map(row).collect()
+    all.iter().filter_map(row).collect()
 }
 
 /// Does an import of ours in a process of its own.

@@ -90,6 +90,41 @@ fn a_ref_that_is_another_is_found() {
     assert_eq!(same, 3);
 }
 
+#[test]
+fn ratios_are_medians_of_rounds_and_of_nothing_wrong() {
+    let results = |by: By, seconds: &[f64]| {
+        let run = |&seconds: &f64| Run { seconds, ..Run::default() };
+        Results { by, runs: seconds.iter().map(run).collect(), refs_same: 0 }
+    };
+    // The machine became slower: the ratio of the medians would be 1.
+    let ours = results(By::Git, &[1.0, 2.0, 4.0]);
+    let mut theirs = results(By::Clone, &[2.0, 4.0, 2.0]);
+    assert_eq!((ours.times(&theirs), theirs.times(&ours)), (Some(2.0), Some(0.5)));
+    assert_eq!(ours.times(&results(By::FastImport, &[])), None);
+    theirs.runs[2] = Run { wrong: Some("it ended".into()), ..Run::default() };
+    assert_eq!((ours.times(&theirs), theirs.times(&ours)), (None, None));
+}
+
+#[needs(git)]
+#[test]
+fn a_way_of_gits_that_fails_later_is_wrong_and_one_that_fails_at_first_is_left_out() {
+    let (dir, source) = home();
+    let source = Repository::read(&source).unwrap();
+    let (args, dest) = (args("source.git"), dir.path().join("taken"));
+    fs::create_dir(&dest).unwrap();
+    fs::write(dest.join("file"), "git clones into no folder that holds something").unwrap();
+    let mut results = Results { by: By::Clone, runs: vec![], refs_same: 0 };
+    results.once(&args, &source, &dest, true);
+    results.once(&args, &source, &dest, false);
+    assert!(results.runs.is_empty(), "{:?}", results.runs);
+    results.once(&args, &source, &dir.path().join("free"), true);
+    results.once(&args, &source, &dest, false);
+    let wrong: Vec<bool> = results.runs.iter().map(|run| run.wrong.is_some()).collect();
+    assert_eq!(wrong, [false, true]);
+    let row = rows(&args, &source, &[results], &Machine::default()).remove(0);
+    assert!(!row.checked && row.wrong.unwrap().contains("git clone"));
+}
+
 #[needs(git)]
 #[test]
 fn what_an_import_found_wrong_stays_wrong() {

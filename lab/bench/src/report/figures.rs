@@ -243,10 +243,10 @@ pub struct ImportFigures {
     pub refs_same: u64,
     /// Bytes that the objects take in the repository.
     pub pack_bytes: u64,
-    /// How many times as fast as `git fast-export` and `git fast-import` of the same run.
+    /// How many times as fast as `git fast-export` and `git fast-import` in the same round: the median of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times_fast_import: Option<f64>,
-    /// How many times as fast as `git clone` of the same run.
+    /// How many times as fast as `git clone` in the same round: the median of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times_clone: Option<f64>,
 }

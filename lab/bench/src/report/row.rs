@@ -291,7 +291,7 @@ pub fn median(runs: &[Run]) -> Option<&Run> {
 }
 
 /// Returns the value in the middle; of two in the middle the smaller.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()
 }

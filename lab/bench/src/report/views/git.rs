@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    details::{self, checked, details, rate_at},
+    details::{self, checked, details, rate_at, rate_of},
     is_comparable,
 };
 use crate::{
@@ -211,16 +211,18 @@ fn importing(rows: &[&Row], places: &Places) -> Table {
     table.notes.dedup();
     for row in rows {
         let Some(import) = &row.import else { continue };
-        let per_second = |count: u64| count as f64 / row.total_time.max(f64::MIN_POSITIVE);
-        let seconds = |rate: f64| time(row.total_ops as f64 / rate.max(f64::MIN_POSITIVE) * 1e6);
+        // An import that failed took no time.
+        let per_second = |count: u64| if row.total_time > 0.0 { count as f64 / row.total_time } else { 0.0 };
+        let seconds = |rate: f64| if rate > 0.0 { time(import.objects as f64 / rate * 1e6) } else { "failed".into() };
+        let times = import.times_fast_import.filter(|_| row.is_right());
         table.lines.push(vec![
             format!("{}, {}", row.scenario, row.name),
             time(row.total_time * 1e6),
             format!("{}–{}", seconds(row.ops_per_sec_max), seconds(row.ops_per_sec_min)),
-            rate(per_second(import.objects)),
+            rate_of(row),
             rate(per_second(import.commits)),
             bytes(per_second(import.pack_bytes)),
-            import.times_fast_import.map_or_else(|| "–".into(), |times| format!("{times:.2}")),
+            times.map_or_else(|| "–".into(), |times| format!("{times:.2}")),
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),
             bytes(row.file_bytes as f64),

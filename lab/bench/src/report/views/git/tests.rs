@@ -107,6 +107,28 @@ fn what_is_aimed_at_is_compared_with_what_was_measured() {
 }
 
 #[test]
+fn imports_that_failed_say_so_and_have_no_ratio() {
+    let failed = |row: Row| Row { checked: false, wrong: Some("git ended".into()), ..row };
+    let rows = [
+        // One of the runs, and all of them.
+        failed(Row { ops_per_sec_min: 0.0, ..import("bristlecone git", Some(3.5), 0) }),
+        failed(Row {
+            total_ops: 0,
+            total_time: 0.0,
+            ops_per_sec: 0.0,
+            ops_per_sec_min: 0.0,
+            ops_per_sec_max: 0.0,
+            ..import("bristlecone native", None, 0)
+        }),
+    ];
+    let tables = sections(&rows);
+    let lines = &table(&tables, "Import of whole histories").lines;
+    assert_eq!(lines[0][1..7], ["2.00 s", "2.00 s–failed", "1.00 k, wrong", "5", "0 B", "–"].map(String::from));
+    assert_eq!(lines[1][1..7], ["0 ns", "failed–failed", "0, wrong", "0", "0 B", "–"].map(String::from));
+    assert!(lines.iter().all(|line| line[10] == "git ended"), "{lines:?}");
+}
+
+#[test]
 fn what_was_not_measured_has_no_goal() {
     let only = [row(Target::Libgit2, "commits-20B", 1.0, 1000)];
     let tables = sections(&only);
