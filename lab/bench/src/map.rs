@@ -167,8 +167,8 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
     report::show_checked(&rows, json)
 }
 
-/// Measures a plan in a folder. `keep` gets the rows of each table line as they come, and once more as checked ones when all
-/// processes have compared their maps.
+/// Measures a plan in a folder. `keep` gets the rows of each table line as they come, and once more when all processes have
+/// compared their maps: as checked ones, or as wrong ones.
 ///
 /// # Errors
 /// [`BenchError::Child`] for a process that ended; those of `keep`.
@@ -188,15 +188,88 @@ pub(crate) fn measure(
                 // Where nothing is written durability changes nothing.
                 let needless = !operation.writes() && !synced && plan.synced.len() > 1;
                 if !once && !needless {
-                    let new = turns.row(plan, operation, machine)?;
+                    let mut new = turns.row(plan, operation, machine)?;
+                    drop_ratios(&mut new);
                     rows.extend(new.clone());
                     keep(new)?;
                 }
             }
-            turns.finish()?;
-            rows.iter_mut().for_each(|row| row.checked = row.wrong.is_none());
+            judge(&mut rows, &turns.finish());
             keep(rows)?;
         }
     }
     Ok(())
+}
+
+/// Notes in rows what was wrong with their engines in the end; the others are checked.
+fn judge(rows: &mut [Row], wrong: &[(EngineName, String)]) {
+    for row in rows.iter_mut() {
+        if let Some((_, reason)) = wrong.iter().find(|(engine, _)| engine.name() == row.backend) {
+            row.wrong.get_or_insert_with(|| format!("at the end: {reason}"));
+        }
+        row.checked = row.wrong.is_none();
+    }
+    drop_ratios(rows);
+}
+
+/// Takes the ratios from rows that are wrong, and from those beside which the row of plain LMDB is.
+fn drop_ratios(rows: &mut [Row]) {
+    let is_base = |row: &&Row| row.backend == EngineName::Lmdb.name() && !row.is_right();
+    let wrong: Vec<String> = rows.iter().filter(is_base).map(|row| row.scenario.clone()).collect();
+    for row in rows {
+        let is_wrong = !row.is_right() || wrong.contains(&row.scenario);
+        if let Some(map) = row.map.as_mut().filter(|_| is_wrong) {
+            (map.ratio, map.ratio_min, map.ratio_max) = (0.0, 0.0, 0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::MapFigures;
+
+    #[test]
+    fn wrong_rows_have_no_ratio_and_none_is_to_them() {
+        let row = |engine: EngineName, scenario: &str| {
+            let map = MapFigures { ratio: 2.0, ratio_min: 1.0, ratio_max: 3.0, ..MapFigures::default() };
+            let (backend, scenario) = (engine.name().to_owned(), scenario.to_owned());
+            Row { backend, scenario, map: Some(Box::new(map)), ..Row::default() }
+        };
+        let mut rows = [
+            row(EngineName::Lmdb, "map-get-1-1000"),
+            row(EngineName::Okra, "map-get-1-1000"),
+            row(EngineName::Native, "map-get-1-1000"),
+            row(EngineName::Lmdb, "map-set-1-1000"),
+            row(EngineName::Native, "map-set-1-1000"),
+        ];
+        let ratios = |rows: &[Row]| rows.iter().map(|row| row.map.as_ref().unwrap().ratio).collect::<Vec<_>>();
+        drop_ratios(&mut rows);
+        assert_eq!(ratios(&rows), [2.0; 5]);
+        rows[1].wrong = Some("a round failed".into());
+        drop_ratios(&mut rows);
+        assert_eq!(ratios(&rows), [2.0, 0.0, 2.0, 2.0, 2.0]);
+        rows[3].wrong = Some("a round failed".into());
+        judge(&mut rows, &[]);
+        assert_eq!(ratios(&rows), [2.0, 0.0, 2.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_map_in_the_end_is_wrong_in_every_row_of_its_engine() {
+        let row = |engine: EngineName, wrong: Option<&str>| Row {
+            backend: engine.name().to_owned(),
+            wrong: wrong.map(str::to_owned),
+            ..Row::default()
+        };
+        let mut rows = [
+            row(EngineName::Lmdb, None),
+            row(EngineName::Native, None),
+            row(EngineName::Okra, Some("a round failed")),
+            row(EngineName::Native, Some("a round failed")),
+        ];
+        judge(&mut rows, &[(EngineName::Native, "the root is another".to_owned())]);
+        let found: Vec<_> = rows.iter().map(|row| (row.checked, row.wrong.as_deref())).collect();
+        let wrong = [Some("at the end: the root is another"), Some("a round failed"), Some("a round failed")];
+        assert_eq!(found, [(true, None), (false, wrong[0]), (false, wrong[1]), (false, wrong[2])]);
+    }
 }

@@ -134,16 +134,20 @@ impl Turns {
         rows
     }
 
-    /// Has every process compare its map with what was written, and ends them.
-    pub(super) fn finish(self) -> Result<()> {
+    /// Has every process compare its map with what was written, and ends them. Returns the engines of which something was wrong, and
+    /// what.
+    pub(super) fn finish(self) -> Vec<(EngineName, String)> {
+        let mut wrong = Vec::new();
         for mut process in self.engines {
-            let answer = process.ask(&Command::Finish)?;
-            if let Some(reason) = answer.wrong {
-                return Err(BenchError::Wrong { scenario: process.engine.name().to_owned(), reason });
-            }
-            process.end()?;
+            let engine = process.engine;
+            let reason = match process.ask(&Command::Finish) {
+                Ok(Answer { wrong: Some(reason), .. }) => Some(reason),
+                Ok(_) => process.end().err().map(|error| bristlecone::report(&error)),
+                Err(error) => Some(bristlecone::report(&error)),
+            };
+            wrong.extend(reason.map(|reason| (engine, reason)));
         }
-        Ok(())
+        wrong
     }
 }
 
