@@ -83,7 +83,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "BYTES")]
     cache: Option<u64>,
     /// Record places and sizes of the store's reads in this file, which `cone bench io --job` has fio do again; needs
-    /// --repo, one run and no --json, since recording takes time
+    /// the disk engine with --repo, one run and no --json, since recording takes time
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// The store keeps the last so many commits alone, and collects by itself; needs --backend disk
@@ -201,6 +201,11 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     }
     if args.record.is_some() && (keep.is_none() || args.runs > 1 || args.json.is_some()) {
         return Err(BenchError::usage("--record needs the store to stay (--repo DIR), one run, and no --json"));
+    }
+    if args.record.is_some() && backend != BackendName::Disk {
+        return Err(BenchError::usage(
+            "places of reads are the disk engine's segments: leave out --record, or --backend with another one",
+        ));
     }
     if args.retain.is_some() && (backend != BackendName::Disk || args.chunked.is_some()) {
         return Err(BenchError::usage(

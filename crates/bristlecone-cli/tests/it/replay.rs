@@ -259,6 +259,7 @@ fn options_that_make_no_sense_are_refused() {
         ("are the disk engine's", &["--no-maps"]),
         ("are the disk engine's", &["--backend", "lsm", "--cache", "0"]),
         ("several runs", &["--runs", "2", "-r", "x"]),
+        ("the disk engine's segments", &["--record", "reads.log", "--backend", "lsm", "-r", "x"]),
         ("in pieces", &["--chunked", "2x2", "-r", "x"]),
         ("v0+v1", &["--path-conversion", "v9"]),
         ("12x50000", &["--chunked", "many"]),
