@@ -248,6 +248,10 @@ fn a_store_that_forgets_keeps_the_line_of_the_branch_alone() {
         let row = row(&run);
         assert_eq!((&row["wrong"], &row["checked"]), (&Value::Null, &true.into()), "{retain}");
     }
+    // One that is over at once has files, too.
+    let options = ["--backend", "disk", "--retain", "10", "--commits", "2", "--dir", "scratch"];
+    let row = row(&place.run(["-o", "json", "replay", "tezos", &trace].iter().chain(&options)));
+    assert!(row["file_bytes"].as_u64().unwrap() > 0, "{row}");
 }
 
 #[test]

@@ -118,7 +118,9 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     if let Some(cut) = &report.cut {
         say!("note: {cut}");
     }
-    let retained = job.retain.map(|retain| retained(&store.repo, job, retain, watch.file_bytes())).transpose()?;
+    // A short replay may end before anybody has looked.
+    let most = watch.file_bytes().max(report.file_bytes);
+    let retained = job.retain.map(|retain| retained(&store.repo, job, retain, most)).transpose()?;
     let wrong = store.finish(job, &report)?.or_else(|| retained.as_ref().and_then(|found| found.wrong.clone()));
     let mut figures = ReplayFigures::of(&report);
     job.format.name().clone_into(&mut figures.format);
