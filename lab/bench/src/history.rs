@@ -36,6 +36,8 @@ const MAKE: &str = "make";
 const DERIVED: &str = "derived";
 /// Every so many commits of the main line one merges a side branch of two.
 const MERGED_EACH: usize = 8;
+/// How many commits such a side branch has.
+const SIDE: usize = 2;
 /// So many paths change by turns.
 const PATHS: usize = 1000;
 /// How many stores are opened for a first question.
@@ -93,6 +95,8 @@ struct Long {
     dir: PathBuf,
     repo: Repo,
     main: Vec<CommitId>,
+    /// The side branch that the next commit of the main line merges, as far as it is made.
+    side: Vec<CommitId>,
     /// A side branch that never was merged, of two commits on the tenth part of the main line.
     loose: Option<CommitId>,
     /// Nothing is kept up while commits are made.
@@ -114,8 +118,8 @@ impl Long {
         let backend = Arc::new(DiskBackend::create(storage, tag, DiskOptions::default())?);
         let repo = Repo::with_backend(Native::new(), backend);
         repo.set_indexing(!args.unindexed);
-        let (main, loose, unindexed) = (Vec::new(), None, args.unindexed);
-        Ok(Self { dir: dir.to_owned(), repo, main, loose, unindexed, random: 1, runs: Vec::new() })
+        let (main, side, loose, unindexed) = (Vec::new(), Vec::new(), None, args.unindexed);
+        Ok(Self { dir: dir.to_owned(), repo, main, side, loose, unindexed, random: 1, runs: Vec::new() })
     }
 
     fn measure(mut self, args: &HistoryArgs, machine: &Machine) -> Result<Vec<Row>> {
@@ -188,15 +192,8 @@ impl Long {
 
     /// Makes all commits, in a store that is closed and opened again.
     fn make(&mut self, commits: usize) -> Result<()> {
-        let (mut tree, mut made) = (self.repo.tree(), 0);
-        self.time(MAKE, commits, |long| {
-            // Those of side branches were made with the merge before.
-            made += 1;
-            if made <= long.made() {
-                return Ok(());
-            }
-            long.next(&mut tree)
-        })?;
+        let mut tree = self.repo.tree();
+        self.time(MAKE, commits, |long| long.next(&mut tree))?;
         let on = self.main[self.main.len() / 10];
         let mut tree = self.repo.checkout(on)?;
         let first = self.commit(&mut tree, "loose", &[on])?;
@@ -204,22 +201,25 @@ impl Long {
         Ok(())
     }
 
-    /// Returns how many commits were made.
+    /// Returns how many commits the main line leads to.
     fn made(&self) -> usize {
-        self.main.len() + 2 * merges(self.main.len())
+        self.main.len() + SIDE * merges(self.main.len())
     }
 
+    /// Makes one commit: the next of the main line, or of the side branch that it merges.
     fn next(&mut self, tree: &mut Tree) -> Result<()> {
         let n = self.main.len();
-        let mut parents: Vec<CommitId> = self.main.last().copied().into_iter().collect();
-        if n > 0 && n.is_multiple_of(MERGED_EACH) {
-            let on = self.main[n - 3];
+        if n > 0 && n.is_multiple_of(MERGED_EACH) && self.side.len() < SIDE {
+            let on = self.side.last().copied().unwrap_or(self.main[n - 3]);
             let mut side = self.repo.checkout(on)?;
-            let first = self.commit(&mut side, "side", &[on])?;
-            parents.push(self.commit(&mut side, "side", &[first])?);
+            let at = self.commit(&mut side, "side", &[on])?;
+            self.side.push(at);
+            return Ok(());
         }
+        let parents: Vec<CommitId> = self.main.last().into_iter().chain(self.side.last()).copied().collect();
         let at = self.commit(tree, "main", &parents)?;
         self.main.push(at);
+        self.side.clear();
         Ok(())
     }
 
@@ -347,6 +347,21 @@ mod tests {
         let long = Long::new(dir.path(), &args).unwrap();
         let rows = long.measure(&args, &Machine::here(dir.path())).unwrap();
         assert!(rows.iter().all(|row| row.checked), "{rows:?}");
+    }
+
+    #[test]
+    fn an_operation_makes_one_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        // Behind 8 and 16 commits of the main line a side branch is made, and merged.
+        for (commits, main, side) in [(8, 8, 0), (9, 8, 1), (10, 8, 2), (11, 9, 0), (18, 16, 0), (19, 16, 1)] {
+            let args = HistoryArgs { commits, questions: 1, unindexed: true, dir: None, json: None };
+            let mut long = Long::new(&dir.path().join(commits.to_string()), &args).unwrap();
+            long.make(commits).unwrap();
+            assert_eq!((long.main.len(), long.side.len()), (main, side), "{commits}");
+            assert_eq!(long.made() + side, commits);
+            let listed = long.log(&[long.last()], &[]).unwrap();
+            assert_eq!(listed.len(), long.made());
+        }
     }
 
     #[test]
