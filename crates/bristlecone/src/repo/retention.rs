@@ -7,10 +7,7 @@ use std::{
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid};
 
-use super::{
-    Repo,
-    tag::{TAGS_MAX, TOO_MANY_TAGS},
-};
+use super::Repo;
 use crate::{
     AbsentCommits, Cut, CutRules, CutSize, Error, Keep, RefTarget, Result, Retention,
     backend::Keeping,
@@ -209,10 +206,12 @@ impl<F: Format> Commits<'_, F> {
         }
     }
 
-    /// Returns the commit to which an object leads, itself or through tags; `None` if to none: a tag of something else has no history.
+    /// Returns the commit to which an object leads, itself or through tags, however many; `None` if to none: a tag of something else has
+    /// no history.
     fn peel(&self, at: ObjRef) -> Result<Option<ObjRef>> {
-        let mut at = at;
-        for _ in 0..=TAGS_MAX {
+        let (mut at, mut marked, mut tags) = (at, None::<Oid>, 0_u64);
+        // Forged tags may go in a circle, which leads to no commit.
+        while marked != Some(at.oid) {
             let Some(object) = self.view.snapshot.read(&at)? else { return Ok(None) };
             match object.kind() {
                 Kind::Commit if object.location().is_some() => {
@@ -222,10 +221,14 @@ impl<F: Format> Commits<'_, F> {
                 Kind::Tag => {}
                 _ => return Ok(None),
             }
+            tags += 1;
+            if tags.is_power_of_two() {
+                marked = Some(at.oid);
+            }
             let tag = self.view.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
         }
-        Err(Error::Usage { reason: TOO_MANY_TAGS })
+        Ok(None)
     }
 
     fn parents<'c>(&self, oid: &Oid, commit: &'c Commit) -> impl Iterator<Item = ObjRef> + use<'c, F> {

@@ -12,8 +12,8 @@ use crate::{
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
 /// How many tags of tags are followed. People make one or two; a longer chain is not followed to its end.
-pub(super) const TAGS_MAX: usize = 16;
-pub(super) const TOO_MANY_TAGS: &str = "more than 16 tags lead from one to the next; name the commit itself";
+const TAGS_MAX: usize = 16;
+const TOO_MANY_TAGS: &str = "more than 16 tags lead from one to the next; name the commit itself";
 
 impl<F: Format> Repo<F> {
     /// Returns the annotated tag with this id.

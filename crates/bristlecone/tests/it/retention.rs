@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{
     AbsentReason, Batch, CommitId, Durability, Error, Expected, Info, Kind, Location, LogOptions, MemoryBackend,
-    Native, RefMove, RefTarget, Repo, Retention, Signature, Sink, SweepDue, SweepLimits,
+    Native, ObjRef, RefMove, RefTarget, Repo, Retention, Signature, Sink, SweepDue, SweepLimits, Tag,
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
@@ -283,6 +283,55 @@ fn a_forged_history_that_goes_in_a_circle_ends_a_rule_of_time() {
     forged.put(Kind::Commit, made[0], second.body(), &vec![Location::NONE; second.children()], &words);
     backend.append(forged, &[], Durability::None).unwrap();
     set(&repo, "last 5h refs/heads/*\n");
+    let swept = repo.sweep(&[], &SweepLimits::default());
+    assert!(matches!(&swept, Ok(_) | Err(Error::Corrupt { .. })), "{swept:?}");
+}
+
+fn tag(repo: &Repo, target: ObjRef, kind: Kind, number: usize) -> ObjRef {
+    let (name, headers, message) = (number.to_string().into_bytes(), Vec::new(), b"why\n".to_vec());
+    let tag = Tag { target, kind, name, tagger: None, headers, message };
+    repo.write_tag(&tag, Durability::None).unwrap().into()
+}
+
+fn point_at(repo: &Repo, name: &str, at: ObjRef) {
+    repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None).unwrap();
+}
+
+#[test]
+fn a_rule_holds_for_the_commit_behind_any_number_of_tags() {
+    let (disk, options) = (SimStorage::new(), tiny());
+    let repo = create(&disk, &options);
+    let ids: Vec<CommitId> = (0..10).map(|number| commit(&repo, "main", number)).collect();
+    let tags: Vec<ObjRef> = (0..40)
+        .scan((ObjRef::from(ids[4]), Kind::Commit), |(target, kind), number| {
+            (*target, *kind) = (tag(&repo, *target, *kind, number), Kind::Tag);
+            Some(*target)
+        })
+        .collect();
+    point_at(&repo, "refs/tags/deep", tags[39]);
+    set(&repo, "last 1 refs/heads/*\nlast 2 refs/tags/*\n");
+    assert_eq!(sweep(&repo).commits, 7);
+    assert_eq!(messages(&repo, &[ids[9]]), ["9", "4", "3"]);
+    assert!(tags.iter().all(|at| repo.read_tag((*at).into()).is_ok()));
+    drop(repo);
+    check(&disk, &options);
+}
+
+/// No tag names itself, and a forged one that does keeps no collection busy for ever.
+#[test]
+fn forged_tags_that_go_in_a_circle_end_no_collection() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny().locations(false));
+    let first = tag(&repo, commit(&repo, "main", 0).into(), Kind::Commit, 0);
+    let second = tag(&repo, first, Kind::Tag, 1);
+    // The first by its id, with what the second is: it names the first.
+    let backend = repo.backend();
+    let forged_by = backend.read(&second.oid.into()).unwrap().unwrap();
+    let mut forged = Batch::since(backend.sweeps());
+    forged.put(Kind::Tag, first.oid, forged_by.body(), &vec![Location::NONE; forged_by.children()], &[]);
+    backend.append(forged, &[], Durability::None).unwrap();
+    point_at(&repo, "refs/tags/circle", first);
+    set(&repo, "last 5 refs/heads/*\n");
     let swept = repo.sweep(&[], &SweepLimits::default());
     assert!(matches!(&swept, Ok(_) | Err(Error::Corrupt { .. })), "{swept:?}");
 }
