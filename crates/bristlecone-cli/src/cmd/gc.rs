@@ -30,7 +30,8 @@ Examples:
   cone gc -o json
 
 The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up;
-and commits that its retention keeps no longer (`cone retention`). Nothing else changes.
+and commits that its retention keeps no longer (`cone retention`). Nothing else changes. A dry run removes nothing; as every
+collection it makes durable what was written, and on the disk engine it begins a new segment of the log.
 
 On the disk engine other processes may read and write meanwhile. What was written without a ref, or lost its ref, within the last
 day stays: another process may be about to use it. Files that a process still reads go once it is done with them. Beside the
@@ -51,7 +52,7 @@ pub(super) struct GcArgs {
     /// Look at the whole store, as is done without --partial
     #[arg(long)]
     full: bool,
-    /// Change nothing; say what would go
+    /// Remove nothing; say what would go
     #[arg(long)]
     dry_run: bool,
     /// Read and write at most so much a second, on the disk engine: a number of bytes, or with KB, MB or GB

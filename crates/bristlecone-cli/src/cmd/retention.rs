@@ -60,7 +60,10 @@ Examples:
 A pattern is the name of a branch, or of any ref from refs/ on or from tags/ on; * stands for any run of characters. Of several that
 match, the one with the most other characters counts. Commits are counted from where the ref stands along first parents; of the other
 parents of a merge nothing is kept but what the trees need. Dates are the committer's. A store of version 1 of the disk engine is made
-one of version 2 first, which earlier programs cannot open.")]
+one of version 2 first, which earlier programs cannot open.
+
+A dry run sets no rule and removes nothing. In a store of version 2 it makes durable what was written and begins a new segment of the
+log, as a collection does.")]
 struct SetArgs {
     /// Which refs
     #[arg(value_name = "PATTERN")]
@@ -68,7 +71,7 @@ struct SetArgs {
     /// What they keep: `all`, `last N`, or `last N` with s, m, h or d
     #[arg(value_name = "RULE", required = true, num_args = 1..=2)]
     rule: Vec<String>,
-    /// Change nothing; say what would go
+    /// Set no rule and remove nothing; say what would go
     #[arg(long)]
     dry_run: bool,
     /// Also where no commit would stay but those to which refs lead

@@ -234,7 +234,8 @@ pub struct SweepLimits {
     /// What was appended without a ref, or left by one, within so many seconds stays, where the backend knows when that was:
     /// commits that are prepared, values that are written ahead.
     pub grace: u32,
-    /// Nothing is dropped; the answer says what would be.
+    /// Nothing is dropped; the answer says what would be. As before any sweep, what was appended may be made durable, and a log go
+    /// on in a new file.
     pub dry_run: bool,
     /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way. The answer may count
     /// copies of an object apart.
