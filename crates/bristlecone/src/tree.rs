@@ -456,21 +456,21 @@ impl<F: Format> Tree<F> {
             return self.remove(&*path);
         }
         let levels = tree.levels_below(&path)?;
-        let (base, patch) = self.adopt(tree)?;
+        let (base, patch, pending) = self.adopt(tree)?;
         if is_of_here {
             self.hold(&tree.held);
             self.hold(tree.store.snapshots());
         }
         if path.is_root() {
             self.replace_root(base, patch);
-            (self.levels, self.pending) = (levels, tree.pending);
+            (self.levels, self.pending) = (levels, pending);
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
         if patch.levels != levels {
             Arc::make_mut(&mut patch).levels = levels;
         }
-        self.count_pending(tree.pending)?;
+        self.count_pending(pending)?;
         self.edit(&path, PatchEdit::Dir(patch))
     }
 

@@ -138,9 +138,9 @@ impl<F: Format> Tree<F> {
         Ok(NewLeaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
 
-    /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
-    /// backend, or else what lies at its paths.
-    pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
+    /// Returns base and patch of `tree` for use in this tree, and about how much memory the edits take; copies its objects where
+    /// they are in another backend, or else what lies at its paths.
+    pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>, usize)> {
         if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
             let mut tree = tree.clone();
             tree.attach_active();
@@ -148,10 +148,10 @@ impl<F: Format> Tree<F> {
             if let Some(patch) = &mut tree.patch {
                 Arc::make_mut(patch).base = PatchBase::Own(tree.base);
             }
-            return Ok((tree.base, tree.patch));
+            return Ok((tree.base, tree.patch, tree.pending));
         }
         if let Some(root) = self.copy_root(tree)? {
-            return Ok((Some(root), None));
+            return Ok((Some(root), None, 0));
         }
         let mut copy = self.beginning();
         for entry in tree.walk_all("")? {
@@ -167,7 +167,7 @@ impl<F: Format> Tree<F> {
             }
         }
         copy.attach_active();
-        Ok((copy.base, copy.patch))
+        Ok((copy.base, copy.patch, copy.pending))
     }
 
     /// Returns an empty tree that is to be put into this one: large values that are set in it are prewritten for both.

@@ -287,3 +287,20 @@ fn removals_from_a_map_are_written_in_parts_as_other_edits_are() {
     let rest = repo.load_map((1500..2000).map(|n| (key(n), [1_u8]))).unwrap();
     assert_eq!(map.root().unwrap(), rest.root().unwrap());
 }
+
+#[test]
+fn what_is_put_in_of_a_store_with_other_options_counts_as_pending() {
+    let mut other = memory(Native::new().inline(0)).tree();
+    (0..100).for_each(|n| other.set(format!("{n}"), "1").unwrap());
+    other.write().unwrap();
+    let (repo, whole) = (memory(Native::new()), memory(Native::new()));
+    repo.set_pending_max(60_000);
+    let (mut tree, mut twin) = (repo.tree(), whole.tree());
+    let before = repo.backend().stats().bytes_written;
+    for n in 0..10 {
+        tree.set_tree(format!("{n}"), &other).unwrap();
+        (0..100).for_each(|entry| twin.set(format!("{n}/{entry}"), "1").unwrap());
+    }
+    assert!(repo.backend().stats().bytes_written > before, "nothing was written though there are many edits");
+    assert_eq!(tree.root().unwrap(), twin.root().unwrap());
+}
