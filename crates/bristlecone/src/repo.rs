@@ -401,10 +401,13 @@ impl<F: Format> Repo<F> {
     /// Submits prepared commits together: one write and one sync for all, each on its own terms. All are acknowledged as
     /// the most durable of them asks.
     ///
-    /// The answers are in the order of the commits.
+    /// The answers are in the order of the commits: [`Error::Usage`] for one that was prepared in another repository.
     pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<CommitId>> {
-        let durability = commits.iter().map(|prepared| prepared.durability).max().unwrap_or(Durability::None);
-        let parts = commits
+        let is_own = |prepared: &Prepared<F>| Arc::ptr_eq(&prepared.backend, &self.shared.backend);
+        let of_here: Vec<bool> = commits.iter().map(is_own).collect();
+        let own: Vec<Prepared<F>> = commits.into_iter().filter(is_own).collect();
+        let durability = own.iter().map(|prepared| prepared.durability).max().unwrap_or(Durability::None);
+        let parts = own
             .into_iter()
             .map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.edited, prepared.kept)));
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
@@ -419,7 +422,15 @@ impl<F: Format> Repo<F> {
         if let Some(&last) = made.iter().flatten().last() {
             self.keep_up_if_due(last);
         }
-        made.into_iter().map(|head| head.map(|head| self.shared.commit_id(head))).collect()
+        let mut made = made.into_iter();
+        let answer = |is_here: bool| -> Result<CommitId> {
+            if !is_here {
+                return Err(Error::Usage { reason: "a commit is submitted in the repository that prepared it" });
+            }
+            let head = made.next().unwrap_or(Err(Error::Unanswered))?;
+            Ok(self.shared.commit_id(head))
+        };
+        of_here.into_iter().map(answer).collect()
     }
 }
 

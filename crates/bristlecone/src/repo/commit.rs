@@ -95,6 +95,8 @@ impl Info {
 /// A commit that is encoded and hashed, and waits to be appended.
 #[derive(Debug)]
 pub struct Prepared<F: Format = Native> {
+    // Where what the batch leaves out is.
+    pub(super) backend: Arc<dyn Backend>,
     pub(super) batch: Batch,
     // Keeps what the batch leaves out.
     pub(super) kept: Arc<dyn Snapshot>,
@@ -186,6 +188,7 @@ impl<F: Format> Repo<F> {
         let head = self.shared.format.put_commit(&mut sink, &commit, number)?;
         let edited = if self.keeps_edited() { tree.edited_paths() } else { None };
         Ok(Prepared {
+            backend: self.shared.backend.clone(),
             durability: info.durability,
             batch: sink.take(),
             kept: store.snapshot.clone(),

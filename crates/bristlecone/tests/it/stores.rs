@@ -30,6 +30,26 @@ fn a_tree_is_committed_in_the_repository_that_it_is_of() {
 }
 
 #[test]
+fn a_commit_is_submitted_in_the_repository_that_prepared_it() {
+    let (one, other) = (Repo::memory(), Repo::memory());
+    let prepare = |repo: &Repo, value: &str| {
+        let mut tree = repo.tree();
+        tree.set("a/b", value).unwrap();
+        // What is written by now the commit leaves out.
+        tree.write().unwrap();
+        tree.set("c", value).unwrap();
+        repo.prepare(&tree, &[], &Info::unsigned(value)).unwrap()
+    };
+    let commits = vec![prepare(&other, "1"), prepare(&one, "2"), prepare(&other, "3")];
+    let ids: Vec<_> = commits.iter().map(|prepared| prepared.id()).collect();
+    let done = one.submit(commits);
+    assert!(matches!(done[0], Err(Error::Usage { .. })) && matches!(done[2], Err(Error::Usage { .. })), "{done:?}");
+    assert_eq!(*done[1].as_ref().unwrap(), ids[1]);
+    assert_eq!(one.checkout(ids[1]).unwrap().get("a/b").unwrap().unwrap(), b"2");
+    assert!(matches!(one.read_commit(ids[0]), Err(Error::Missing { .. })));
+}
+
+#[test]
 fn a_value_is_written_to_every_store_that_it_is_set_in() {
     let value = Value::new(vec![7; 10_000]);
     for round in 0..1000 {
