@@ -43,7 +43,7 @@ pub(super) fn give_way() {
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     off: AtomicBool,
-    running: AtomicBool,
+    running: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     last: Mutex<Option<JoinHandle<Result<Swept>>>>,
     // When a commit waited last for the collection that is running.
@@ -125,16 +125,13 @@ impl<F: Format> Repo<F> {
             return;
         }
         // The thread holds the backend, and not what ends it.
-        let (stop, shared) = (collector.stop.clone(), self.shared.beside());
-        let running = Arc::downgrade(&self.shared);
+        let (stop, running, shared) = (collector.stop.clone(), collector.running.clone(), self.shared.beside());
         let collection = move || {
             give_way();
             let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
-            if let Some(shared) = running.upgrade() {
-                shared.collector.running.store(false, Release);
-            }
+            running.store(false, Release);
             swept
         };
         let before = collector.last();
