@@ -13,6 +13,7 @@ use bristlecone_core::{
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value,
     store::{StoreBase, StoreView, resolve},
+    swept::write_anew,
 };
 
 mod branch;
@@ -401,7 +402,9 @@ impl<F: Format> Repo<F> {
     /// Submits prepared commits together: one write and one sync for all, each on its own terms. All are acknowledged as
     /// the most durable of them asks.
     ///
-    /// The answers are in the order of the commits: [`Error::Usage`] for one that was prepared in another repository.
+    /// The answers are in the order of the commits: [`Error::Usage`] for one that was prepared in another repository; [`Error::Gone`]
+    /// where another process has dropped what the commit goes on from, which is written anew then: prepared once more from the same
+    /// tree, it can be submitted.
     pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<CommitId>> {
         let is_own = |prepared: &Prepared<F>| Arc::ptr_eq(&prepared.backend, &self.shared.backend);
         let of_here: Vec<bool> = commits.iter().map(is_own).collect();
@@ -413,10 +416,18 @@ impl<F: Format> Repo<F> {
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
         let placed = self.shared.backend.append_many(batches, durability);
         self.collect_if_due();
-        let made = placed.into_iter().zip(heads).map(|(base, (head, edited, _))| {
-            let head = resolve(head, base?);
-            self.note_commit(head, edited);
-            Ok(head)
+        let made = placed.into_iter().zip(heads).map(|(base, (head, edited, kept))| match base {
+            Ok(base) => {
+                let head = resolve(head, base);
+                self.note_commit(head, edited);
+                Ok(head)
+            }
+            Err(error) => {
+                if let Error::Gone { oids } = &error {
+                    write_anew(&self.now().with(kept), oids)?;
+                }
+                Err(error)
+            }
         });
         let made: Vec<Result<ObjRef>> = made.collect();
         if let Some(&last) = made.iter().flatten().last() {

@@ -48,7 +48,7 @@ pub(crate) fn append_behind<F: Format>(store: &mut Arc<StoreView<F>>, batch: &mu
 /// Writes directories and values that were swept, with all below them that was, as far as the store's snapshot has them.
 ///
 /// Commits are left: whoever cut them did not want them back.
-fn write_anew<F: Format>(store: &StoreView<F>, gone: &[Oid]) -> Result<()> {
+pub(crate) fn write_anew<F: Format>(store: &StoreView<F>, gone: &[Oid]) -> Result<()> {
     if store.snapshot.sweeps().is_none() {
         return Ok(());
     }

@@ -120,6 +120,23 @@ fn a_directory_of_a_tree_that_was_cut_is_committed_whole() {
 }
 
 #[test]
+fn a_commit_of_a_tree_that_was_cut_is_submitted_once_it_is_prepared_again() {
+    let mut shared = Shared::new();
+    let mut tree = shared.tree();
+    tree.set("new", "value").unwrap();
+    shared.cut();
+    let side = shared.repo.branch("side").unwrap();
+    let submit = || {
+        let prepared = side.prepare_over(None, &tree, &[], &info(1000)).unwrap();
+        shared.repo.submit(vec![prepared]).pop().unwrap()
+    };
+    assert!(matches!(submit(), Err(Error::Gone { .. })));
+    submit().unwrap();
+    drop((tree, side));
+    shared.side_has("");
+}
+
+#[test]
 fn a_directory_of_a_tree_that_was_cut_is_written_whole_in_parts() {
     let mut shared = Shared::new();
     shared.repo.set_pending_max(64 << 10);
