@@ -222,6 +222,9 @@ impl<F: Format> Tree<F> {
 
     /// Goes on with a snapshot of now, which keeps what this tree was written as. `committed`: the origin leads to that.
     fn renew(&mut self, committed: bool) {
+        if !committed && self.is_dropped() {
+            return;
+        }
         let base = if committed { None } else { self.base };
         let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&base).map(|at| at.oid).collect();
         match Arc::get_mut(&mut self.store) {
@@ -229,6 +232,17 @@ impl<F: Format> Tree<F> {
             None => self.store = self.store.with(self.store.backend.snapshot(&roots)),
         }
         self.held.clear();
+    }
+
+    /// Whether another process has dropped what this tree goes on from: a snapshot of now does not show that, the tree's own does.
+    pub(super) fn is_dropped(&self) -> bool {
+        let Some(base) = self.base else { return false };
+        let backend = &self.store.backend;
+        if self.store.snapshot.sweeps().is_none_or(|sweeps| sweeps == backend.sweeps()) {
+            return false;
+        }
+        let now = backend.snapshot(&[base.oid]);
+        !matches!(now.read(&base.oid.into()), Ok(Some(_)))
     }
 
     /// Hashes and writes what was edited, and returns the root. No ref leads to it yet.

@@ -220,7 +220,13 @@ impl<F: Format> Tree<F> {
         let prewritten = self.prewritten.get_or_insert_default().clone();
         // The snapshot of this tree keeps what it goes on from; that of the returned tree keeps what was edited so far.
         let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&self.base).map(|at| at.oid).collect();
-        let store = self.store.with(self.store.backend.snapshot(&roots));
+        let now = self.store.backend.snapshot(&roots);
+        let store = if self.is_dropped() {
+            // Until the returned tree is committed, which writes it anew, it is read through the snapshot of before.
+            self.store.joined(&[now]).unwrap_or_else(|| self.store.clone())
+        } else {
+            self.store.with(now)
+        };
         let frozen = Self {
             store: std::mem::replace(&mut self.store, store),
             held: std::mem::take(&mut self.held),

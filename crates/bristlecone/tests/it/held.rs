@@ -120,6 +120,32 @@ fn a_directory_of_a_tree_that_was_cut_is_committed_whole() {
 }
 
 #[test]
+fn a_tree_that_was_cut_is_read_on_when_it_was_written_refreshed_or_forked() {
+    let mut shared = Shared::new();
+    let mut tree = shared.tree();
+    shared.cut();
+    // By now this process knows.
+    shared.commit("later", b"1");
+    tree.write().unwrap();
+    has_held(&tree, "");
+    tree.refresh();
+    has_held(&tree, "");
+    tree.set("new", "value").unwrap();
+    let mut first = tree.fork_for_commit().unwrap();
+    has_held(&tree, "");
+    tree.set("newer", "value").unwrap();
+    let mut second = tree.fork_for_commit().unwrap();
+    has_held(&tree, "");
+    let side = shared.repo.branch("side").unwrap();
+    side.commit_over(None, &mut first, &[], &info(1000)).unwrap();
+    has_held(&tree, "");
+    side.commit_over(side.head().unwrap(), &mut second, &[], &info(1001)).unwrap();
+    has_held(&tree, "");
+    drop((tree, first, second, side));
+    shared.side_has("");
+}
+
+#[test]
 fn a_commit_of_a_tree_that_was_cut_is_submitted_once_it_is_prepared_again() {
     let mut shared = Shared::new();
     let mut tree = shared.tree();
