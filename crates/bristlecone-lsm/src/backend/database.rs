@@ -162,8 +162,10 @@ impl Database {
     fn wait_for_room(&self, from_index: bool) -> Result<()> {
         let is_full = |keyspace: &Keyspace| {
             let tree = &keyspace.tree;
+            let sealed = tree.sealed_memtable_count();
             let has_grown = || tree.active_memtable().size() > self.memtable_bytes_max;
-            tree.sealed_memtable_count() >= SEALED_MAX && has_grown() || tree.l0_run_count() >= RUNS_MAX
+            // One more may be sealed: opening seals as many as there are journals.
+            sealed > SEALED_MAX || sealed == SEALED_MAX && has_grown() || tree.l0_run_count() >= RUNS_MAX
         };
         let mut since = None;
         while is_full(&self.records) || is_full(&self.refs) || from_index && is_full(&self.ids) {
@@ -449,5 +451,30 @@ mod tests {
             putting.join().unwrap().unwrap();
             assert_eq!(written.min(20), 20, "no tables are written any more");
         });
+    }
+
+    #[test]
+    fn a_change_is_not_made_yet_where_fjall_would_wait_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = &Database::create(dir.path(), &LsmOptions::default()).unwrap();
+        let put = |number: u64| {
+            let mut changes = database.change();
+            changes.put_page(number, vec![0; 100].into());
+            changes.make(false)
+        };
+        let table = database.records.tree.get_flush_lock();
+        for number in 0..=SEALED_MAX as u64 {
+            put(number).unwrap();
+            assert!(database.records.rotate_memtable().unwrap());
+        }
+        thread::scope(|scope| {
+            let putting = scope.spawn(|| put(99));
+            thread::sleep(PAUSE * 200);
+            let is_made = database.page(99).unwrap().is_some();
+            drop(table);
+            putting.join().unwrap().unwrap();
+            assert!(!is_made, "{} memtables are sealed", SEALED_MAX + 1);
+        });
+        assert!(database.page(99).unwrap().is_some());
     }
 }
