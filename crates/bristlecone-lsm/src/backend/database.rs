@@ -22,7 +22,7 @@ use fjall::{
     AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
     PersistMode, Slice,
     compaction::Leveled,
-    config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
+    config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy, RestartIntervalPolicy},
 };
 
 use super::{
@@ -58,6 +58,9 @@ const RUNS_MAX: usize = 26;
 /// While as many are sealed as may be, the next one may grow to so many times its size: the thread that writes memtables also merges
 /// tables, which takes a second at times.
 const MEMTABLE_GROWTH_MAX: u64 = 4;
+/// How often blocks of data restart, level by level. It is what fjall does by itself, with a word more: fjall keeps a keyspace's options
+/// and does not tell from which size on it takes a memtable for full, so that this says of a keyspace that it never does.
+const RESTARTS: [u8; 3] = [10, 16, 16];
 /// How often a waiting append looks again, and how long it waits at most.
 const PAUSE: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -71,8 +74,9 @@ pub(super) struct Database {
     path: PathBuf,
     /// A memtable of pages is sealed from so many bytes on.
     memtable_bytes: u64,
-    /// To so many bytes a memtable may grow before appends wait.
-    memtable_bytes_max: u64,
+    /// To so many bytes a memtable may grow before appends wait. `None`: not beyond what it is sealed from, since fjall may take it for
+    /// full; versions of before made such keyspaces.
+    memtable_bytes_max: Option<u64>,
 }
 
 /// Changes that are made together.
@@ -119,6 +123,7 @@ impl Database {
                 let mut options = KeyspaceCreateOptions::default()
                     // Memtables are sealed here.
                     .max_memtable_size(u64::MAX)
+                    .data_block_restart_interval_policy(RestartIntervalPolicy::new(RESTARTS))
                     .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
                 // Else a search reads the filter and the block index of a whole table, a megabyte each.
                 options.filter_block_partitioning_policy = PartitioningPolicy::all(true);
@@ -141,7 +146,11 @@ impl Database {
         match guarded(&path, start)? {
             Some((db, records, ids, refs)) => {
                 let memtable_bytes = options.memtable_bytes;
-                let memtable_bytes_max = memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
+                let is_never_full =
+                    |keyspace: &&Keyspace| keyspace.config.data_block_restart_interval_policy[..] == RESTARTS;
+                let may_grow = [&records, &ids, &refs].iter().all(is_never_full);
+                let grown = memtable_bytes.max(OTHER_MEMTABLE_BYTES).saturating_mul(MEMTABLE_GROWTH_MAX);
+                let memtable_bytes_max = may_grow.then_some(grown);
                 Ok(Self { db, records, ids, refs, path, memtable_bytes, memtable_bytes_max })
             }
             None => Err(lost(&path, "the database of this store lacks a keyspace")),
@@ -158,17 +167,24 @@ impl Database {
         cache_bytes - cache_bytes / BLOCKS_PART
     }
 
+    /// Returns the keyspaces, and from how many bytes on their memtables are sealed.
+    fn keyspaces(&self) -> [(&Keyspace, u64); 3] {
+        let other = OTHER_MEMTABLE_BYTES;
+        [(&self.records, self.memtable_bytes), (&self.refs, other), (&self.ids, other)]
+    }
+
     /// Waits until the database can take more; `from_index`: also of what leaves the index, which nobody else waits for.
     fn wait_for_room(&self, from_index: bool) -> Result<()> {
-        let is_full = |keyspace: &Keyspace| {
+        let is_full = |(keyspace, bytes_max): (&Keyspace, u64)| {
             let tree = &keyspace.tree;
             let sealed = tree.sealed_memtable_count();
-            let has_grown = || tree.active_memtable().size() > self.memtable_bytes_max;
+            let has_grown = || tree.active_memtable().size() > self.memtable_bytes_max.unwrap_or(bytes_max);
             // One more may be sealed: opening seals as many as there are journals.
             sealed > SEALED_MAX || sealed == SEALED_MAX && has_grown() || tree.l0_run_count() >= RUNS_MAX
         };
+        let [records, refs, ids] = self.keyspaces();
         let mut since = None;
-        while is_full(&self.records) || is_full(&self.refs) || from_index && is_full(&self.ids) {
+        while is_full(records) || is_full(refs) || from_index && is_full(ids) {
             // Fails if the database's thread ended with an error.
             guarded(&self.path, || self.db.persist(PersistMode::Buffer))?;
             if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {
@@ -183,8 +199,7 @@ impl Database {
     /// Seals memtables that are full. fjall would send its thread a message for each change of a full one, through a channel that
     /// holds a thousand; while the thread merges tables so many come, and then it waits for ever to send itself one.
     fn seal_full(&self) {
-        let limits = [self.memtable_bytes, OTHER_MEMTABLE_BYTES, OTHER_MEMTABLE_BYTES];
-        for (keyspace, bytes_max) in [&self.records, &self.ids, &self.refs].into_iter().zip(limits) {
+        for (keyspace, bytes_max) in self.keyspaces() {
             let is_full = keyspace.tree.active_memtable().size() > bytes_max;
             if is_full && keyspace.tree.sealed_memtable_count() < SEALED_MAX {
                 // The change is made. What keeps a memtable from being sealed keeps the next change from being made, too.
@@ -409,7 +424,7 @@ mod tests {
                 changes.make(false)
             };
             let removing = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(remove));
-            while size() <= database.memtable_bytes_max && !removing.is_finished() {
+            while size() <= database.memtable_bytes_max.unwrap() && !removing.is_finished() {
                 thread::sleep(PAUSE);
             }
             thread::sleep(PAUSE * 500);
@@ -450,6 +465,43 @@ mod tests {
             enough.store(true, Relaxed);
             putting.join().unwrap().unwrap();
             assert_eq!(written.min(20), 20, "no tables are written any more");
+        });
+    }
+
+    /// In a store of a version that left it to fjall to seal memtables.
+    #[test]
+    fn a_memtable_that_fjall_takes_for_full_does_not_grow_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LsmOptions::default().memtable_bytes(64 << 10);
+        let bytes_max = options.memtable_bytes;
+        let before = Fjall::builder(dir.path().join(FOLDER)).open().unwrap();
+        for name in [RECORDS, IDS, REFS] {
+            before.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(bytes_max)).unwrap();
+        }
+        drop(before);
+        // What a store of this version says is kept.
+        let other = tempfile::tempdir().unwrap();
+        drop(Database::create(other.path(), &options).unwrap());
+        assert!(Database::open(other.path(), &options).unwrap().memtable_bytes_max.is_some());
+        let database = &Database::open(dir.path(), &options).unwrap();
+        let tree = &database.records.tree;
+        let (enough, table) = (&AtomicBool::new(false), tree.get_flush_lock());
+        thread::scope(|scope| {
+            let put = |number: u64| {
+                let mut changes = database.change();
+                changes.put_page(number, vec![0; 100].into());
+                changes.make(false)
+            };
+            let putting = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(put));
+            while tree.sealed_memtable_count() < SEALED_MAX && !putting.is_finished() {
+                thread::sleep(PAUSE);
+            }
+            thread::sleep(PAUSE * 500);
+            let bytes = tree.active_memtable().size();
+            enough.store(true, Relaxed);
+            drop(table);
+            putting.join().unwrap().unwrap();
+            assert!(bytes < 2 * bytes_max, "{bytes} bytes");
         });
     }
 
