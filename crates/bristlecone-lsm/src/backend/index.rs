@@ -6,7 +6,7 @@
 //! bounded. An id that was appended twice is where it was appended last.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -46,7 +46,7 @@ pub(super) struct Index {
     /// The first page that could not be read. Objects of such a page are not known to be absent.
     damage: Mutex<Option<Error>>,
     /// Pages that are not in the tables yet, ascending.
-    fresh: Mutex<Vec<Range<u64>>>,
+    fresh: Mutex<VecDeque<Range<u64>>>,
     has_fresh: AtomicBool,
     /// Bytes of pages that are not in the database's index.
     unwritten_bytes: AtomicU64,
@@ -100,7 +100,7 @@ impl Index {
     /// Returns the index of a store of which the database has all before page `indexed`, and which ends at page `end`.
     /// `bytes`: of all pages.
     pub(super) fn new(indexed: u64, end: u64, bytes: u64) -> Self {
-        let fresh: Vec<Range<u64>> = Some(indexed..end).filter(|pages| !pages.is_empty()).into_iter().collect();
+        let fresh: VecDeque<Range<u64>> = Some(indexed..end).filter(|pages| !pages.is_empty()).into_iter().collect();
         let has_fresh = AtomicBool::new(!fresh.is_empty());
         // An estimate from above: pages before the mark are not told from those after it without reading them.
         let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << PAGE_BITS) };
@@ -128,28 +128,40 @@ impl Index {
         lock(&self.damage).clone()
     }
 
-    fn fresh(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+    fn fresh(&self) -> MutexGuard<'_, VecDeque<Range<u64>>> {
         lock(&self.fresh)
+    }
+
+    /// Returns the page before which all are that were noted by now.
+    fn noted(&self) -> u64 {
+        self.fresh().back().map_or(0, |pages| pages.end)
+    }
+
+    /// Whether every page before this one is in the tables or in the database.
+    fn has_read(&self, end: u64) -> bool {
+        *lock(&self.end) >= end
     }
 
     /// Notes pages that were appended, in the order of their numbers. Returns the bytes of pages that are not in the
     /// database's index.
     pub(super) fn note(&self, pages: Range<u64>, bytes: u64) -> u64 {
         let mut fresh = self.fresh();
-        match fresh.last_mut() {
+        match fresh.back_mut() {
             Some(last) if last.end == pages.start => last.end = pages.end,
-            _ => fresh.push(pages),
+            _ => fresh.push_back(pages),
         }
         self.has_fresh.store(true, Release);
         drop(fresh);
         self.unwritten_bytes.fetch_add(bytes, Relaxed) + bytes
     }
 
-    /// Returns where an object is; `None` if there is no such object.
+    /// Returns where an object is; `None` if there was no such object when this was called.
     pub(super) fn locate(&self, database: &Database, pages: &Pages, oid: &Oid) -> Result<Option<Location>> {
+        // What is appended meanwhile may come faster than it is read.
+        let mut wanted = None;
         loop {
             // Asked for first: an entry goes from pages to a table and on to the database, and is never between.
-            let complete = !self.has_fresh.load(Acquire);
+            let complete = wanted.map_or_else(|| !self.has_fresh.load(Acquire), |end| self.has_read(end));
             if let Some(at) = self.read_table(oid).get(oid) {
                 return Ok(Some(at));
             }
@@ -159,13 +171,15 @@ impl Index {
             if complete {
                 return self.damage().map_or(Ok(None), Err);
             }
+            wanted.get_or_insert_with(|| self.noted());
             self.read_some(database, pages)?;
         }
     }
 
-    /// Reads all pages into memory that are not in the index.
+    /// Reads all pages into memory that are not in the index, of those that were appended when this was called.
     pub(super) fn read_all(&self, database: &Database, pages: &Pages) -> Result<()> {
-        while self.has_fresh.load(Acquire) {
+        let wanted = self.noted();
+        while !self.has_read(wanted) {
             self.read_some(database, pages)?;
         }
         Ok(())
@@ -174,7 +188,7 @@ impl Index {
     /// Reads a step of pages into memory.
     fn read_some(&self, database: &Database, pages: &Pages) -> Result<()> {
         let mut end = lock(&self.end);
-        let Some(range) = self.fresh().first().cloned() else { return Ok(()) };
+        let Some(range) = self.fresh().front().cloned() else { return Ok(()) };
         let (mut bytes, mut number) = (0, range.start);
         let (mut step, mut damage) = (Step::new(), None);
         let walked = range.end - range.start >= WALKED_MIN;
@@ -217,7 +231,7 @@ impl Index {
         *end = number;
         let mut fresh = self.fresh();
         // Appends go on at the end of the last range; only this thread, which has the end, takes from the first.
-        let done = match fresh.first_mut() {
+        let done = match fresh.front_mut() {
             Some(first) => {
                 first.start = number;
                 first.start >= first.end
@@ -225,7 +239,7 @@ impl Index {
             None => false,
         };
         if done {
-            fresh.remove(0);
+            fresh.pop_front();
         }
         self.has_fresh.store(!fresh.is_empty(), Release);
         Ok(())
@@ -272,5 +286,42 @@ impl Index {
     pub(super) fn memory_bytes(&self) -> u64 {
         let tables = self.tables.iter().map(|table| table.read().unwrap_or_else(PoisonError::into_inner));
         tables.map(|table| (table.places.capacity() + table.flushing.capacity()) as u64 * ENTRY_BYTES).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+    use crate::LsmOptions;
+
+    #[test]
+    fn what_is_absent_is_told_and_the_index_is_read_while_pages_come_without_end() {
+        const FLOOD: Duration = Duration::from_secs(20);
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::create(dir.path(), &LsmOptions::default()).unwrap();
+        let (index, pages, enough) = (Index::new(0, 0, 0), Pages::new(1 << 20), AtomicBool::new(false));
+        index.note(0..1, 0);
+        let since = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for page in (1..).take_while(|_| !enough.load(Relaxed) && since.elapsed() < FLOOD) {
+                    index.note(page..page + 1, 0);
+                }
+            });
+            let located = index.locate(&database, &pages, &Oid::from_array([7; 32]));
+            let read = index.read_all(&database, &pages);
+            let waited = since.elapsed();
+            enough.store(true, Relaxed);
+            read.unwrap();
+            assert_eq!(located.unwrap(), None);
+            assert!(waited < FLOOD, "they waited for the end of the flood");
+        });
+        index.read_all(&database, &pages).unwrap();
+        assert!(!index.has_fresh.load(Acquire) && index.fresh().is_empty());
     }
 }
