@@ -263,7 +263,8 @@ impl Env {
     ///
     /// `synced`: whether its commit is durable when it returns. If not, a power cut may undo it, and nothing worse.
     pub(crate) fn write(&self, synced: bool) -> Result<WriteTxn<'_>, Error> {
-        self.origin.check()?;
+        // Pages that a process saw which was killed while it read would never be used again.
+        self.clear_dead_readers()?;
         for _ in 0..8 {
             match WriteTxn::begin(self, synced) {
                 Ok(txn) => return Ok(txn),
@@ -441,7 +442,52 @@ fn error_of(dir: &Path, code: Code) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{self, Command, Stdio},
+    };
+
     use super::*;
+
+    /// Names the folder of an environment to a process that reads it until it is killed.
+    const READ: &str = "BRISTLECONE_TEST_LMDB_READ";
+
+    #[test]
+    fn a_reader_that_was_killed_keeps_no_pages() {
+        let options = EnvOptions { map_bytes: 1 << 24, read_only: false, databases_max: 1 };
+        if let Some(dir) = std::env::var_os(READ) {
+            let env = Env::open(Path::new(&dir), &options).unwrap();
+            let _reading = env.read().unwrap();
+            println!("reads");
+            thread::sleep(Duration::from_secs(60));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::open(dir.path(), &options).unwrap();
+        let mut txn = env.write(false).unwrap();
+        let [database] = txn.create_databases(["objects"]).unwrap();
+        txn.commit().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "env::tests::a_reader_that_was_killed_keeps_no_pages"])
+            .env(READ, dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map(Result::unwrap).any(|line| line.ends_with("reads")), "the process has ended");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let others = || env.readers().unwrap().into_iter().filter(|reader| reader.process != process::id());
+        assert!(others().any(|reader| reader.txn.is_some()));
+        for number in 0..100_u8 {
+            let mut txn = env.write(false).unwrap();
+            txn.put(database, b"key", &[number; 300]).unwrap();
+            txn.commit().unwrap();
+        }
+        let (pages, left) = (env.info().used_bytes / env.info().page_bytes, others().count());
+        assert!(pages < 100 && left == 0, "{pages} pages, {left} readers that are gone");
+    }
 
     #[test]
     fn a_resize_waits_for_reads_of_this_process_and_gives_up_in_time() {
