@@ -102,7 +102,7 @@ impl OpenStore {
             if failed != Code::MAP_FULL {
                 return Err(self.commit_failed(failed, bytes));
             }
-            self.env.grow(bytes)?;
+            self.grow(bytes)?;
         }
     }
 
@@ -255,6 +255,8 @@ impl OpenStore {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Barrier, thread, time::Duration};
+
     use bristlecone::{Kind, Sink, engine::FormatTag};
 
     use super::{super::LmdbOptions, *};
@@ -278,5 +280,27 @@ mod tests {
         assert_eq!(syncs() - before, 2, "what is owed, and the data");
         append(3, Durability::None).unwrap();
         assert_eq!(syncs() - before, 3, "nothing is owed any more");
+    }
+
+    #[test]
+    fn an_append_that_needs_a_larger_map_waits_for_a_sync_that_takes_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default().map_bytes(1 << 20)).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Kind::Contents, Oid::from_array([1; 32]), &vec![1; 3 << 20], &[], &[]);
+        let begun = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // What a sync holds.
+                let _alone = store.syncing.lock().unwrap();
+                let _map = store.env.read().unwrap();
+                begun.wait();
+                thread::sleep(Duration::from_millis(1500));
+            });
+            begun.wait();
+            let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
+            store.append(appends).remove(0).unwrap();
+        });
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct OpenStore {
     /// The last transaction, of any process, that is known to be durable.
     pub(super) durable_txn: AtomicU64,
     /// Held by the thread that syncs: who asks meanwhile waits for it.
-    syncing: Mutex<()>,
+    pub(super) syncing: Mutex<()>,
     pub(super) counters: Counters,
     // Declared last: once it is dropped the folder can be opened anew.
     _mark: OpenMark,
@@ -450,6 +450,12 @@ impl OpenStore {
             Err(error) => _ = self.poison.set(bristlecone::report(error)),
         }
         synced
+    }
+
+    /// Makes the map larger, so that `bytes` more fit. A sync uses the map as a read does, and may take longer than reads are waited for.
+    pub(super) fn grow(&self, bytes: u64) -> Result<()> {
+        let _no_sync = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.env.grow(bytes)
     }
 
     /// Makes the sync that grouped appends wait for and no thread makes.

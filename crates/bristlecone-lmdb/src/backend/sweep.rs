@@ -104,7 +104,7 @@ impl OpenStore {
             let filled = fill(&mut txn);
             match filled.and_then(|()| Ok(txn.commit()?)) {
                 Ok(()) => break,
-                Err(Failure::Code(Code::MAP_FULL)) => self.env.grow(STEP_BYTES)?,
+                Err(Failure::Code(Code::MAP_FULL)) => self.grow(STEP_BYTES)?,
                 Err(Failure::Code(code)) => return Err(self.commit_failed(code, STEP_BYTES)),
                 Err(Failure::Error(error)) => return Err(error),
             }
