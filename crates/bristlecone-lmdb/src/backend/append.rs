@@ -15,6 +15,11 @@ use super::{
 };
 use crate::env::{Code, WriteTxn};
 
+/// The longest record. LMDB writes a value with one call, the system writes no more than 2 GiB, less a page, with one, and LMDB takes
+/// that for a disk that fails. A margin is kept for what stands around a record.
+const OBJECT_BYTES_MAX: u64 = (1 << 31) - (1 << 20);
+const _: () = assert!(OBJECT_BYTES_MAX + (1 << 16) <= 0x7fff_0000, "one call writes the longest object");
+
 /// What one caller appends: batches, each with its own moves.
 #[derive(Debug)]
 pub(super) struct CallerAppends {
@@ -167,6 +172,9 @@ impl OpenStore {
         value: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         batch.check_size()?;
+        if batch.bytes().len() as u64 > OBJECT_BYTES_MAX {
+            check_objects(batch.records().map(|found| found.bytes.len() as u64))?;
+        }
         let held = self.held_refs(txn, moves)?;
         check_moves(moves, |name| held.get(name))?;
         self.refuse_gone(txn, batch, moves, &filled.state)?;
@@ -253,6 +261,14 @@ impl OpenStore {
     }
 }
 
+/// Fails if one of the objects with so many bytes is longer than LMDB can write.
+fn check_objects(mut lengths: impl Iterator<Item = u64>) -> Result<()> {
+    match lengths.find(|&bytes| bytes > OBJECT_BYTES_MAX) {
+        Some(bytes) => Err(Error::TooLarge { what: "an object in LMDB", bytes, bytes_max: OBJECT_BYTES_MAX }),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{sync::Barrier, thread, time::Duration};
@@ -280,6 +296,13 @@ mod tests {
         assert_eq!(syncs() - before, 2, "what is owed, and the data");
         append(3, Durability::None).unwrap();
         assert_eq!(syncs() - before, 3, "nothing is owed any more");
+    }
+
+    #[test]
+    fn objects_that_lmdb_cannot_write_with_one_call_are_refused() {
+        check_objects([0, OBJECT_BYTES_MAX].into_iter()).unwrap();
+        let refused = check_objects([1, OBJECT_BYTES_MAX + 8, 2].into_iter());
+        assert!(matches!(refused, Err(Error::TooLarge { bytes, .. }) if bytes == OBJECT_BYTES_MAX + 8), "{refused:?}");
     }
 
     #[test]
