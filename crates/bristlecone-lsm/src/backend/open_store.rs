@@ -164,7 +164,7 @@ impl OpenStore {
         let durable = if read_only { None } else { Some(Durable::open(&*storage)?) };
         let works = options.background && !read_only;
         // The sync itself takes a part of the time.
-        let delay = Duration::from_micros(options.grouped_ms * 800);
+        let delay = Duration::from_micros(options.grouped_ms.saturating_mul(800));
         let store = Arc::new(Self {
             pages: Pages::new(Database::pages_budget(options.cache_bytes)),
             index: Index::new(found.indexed, state.end, state.bytes),

@@ -32,6 +32,18 @@ fn the_header_tells_what_a_store_is() {
 }
 
 #[test]
+fn options_may_say_that_something_never_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let never = LsmOptions::default().grouped_ms(u64::MAX).index_bytes(u64::MAX).memtable_bytes(u64::MAX);
+    let backend = create(dir.path(), never.clone());
+    assert_eq!(commit(&backend, Durability::Grouped).unwrap(), 1);
+    drop(backend);
+    let backend = LsmBackend::open(dir.path(), never, false).unwrap();
+    assert_eq!(head(&backend).unwrap(), 1);
+    backend.close().unwrap();
+}
+
+#[test]
 fn stores_of_others_and_of_later_versions_are_refused_and_left_alone() {
     for (backend, version) in [("fs", 1), ("lsm", 2)] {
         let dir = tempfile::tempdir().unwrap();
