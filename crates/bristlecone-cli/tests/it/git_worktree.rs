@@ -95,6 +95,25 @@ fn what_is_there_already_is_taken_in() {
     assert_eq!(place.git(["diff", "--name-status", "HEAD~1"]), "D\tdeep/er/file\nM\tfruit/apple\nA\tfruit/pear\n");
 }
 
+/// `git rm --cached` takes a file out of the index, and leaves it to the user.
+#[needs(git)]
+#[test]
+fn a_file_that_was_taken_out_of_the_index_stays() {
+    let place = GitPlace::new();
+    place.git(["rm", "-q", "--cached", "fruit/apple", "deep/er/file"]);
+    place.ok(["del", "--worktree", "fruit/apple"]);
+    assert_eq!(place.text("fruit/apple"), "red\n");
+    // It makes no room, either.
+    place.file("../from/er", "a file");
+    let says = "deep/er (a folder is there with deep/er/file, which is not in the last commit";
+    place.fails_after_import(&[says], ["import", "--worktree", "../from", "--path", "deep"]);
+    place.ok(["del", "--worktree", "deep"]);
+    assert_eq!(place.text("deep/er/file"), "x\n");
+    let untracked = place.git(["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(untracked, "?? deep/er/file\n?? fruit/apple\n");
+    place.sound();
+}
+
 #[needs(git)]
 #[test]
 fn a_branch_that_is_not_born_yet_begins() {

@@ -31,7 +31,8 @@ pub(super) struct PathUpdate {
 /// Returns what is to be done, or every path that stands against it.
 pub(super) fn steps(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Result<Vec<PathUpdate>, Refusal> {
     let attributes = [on_disk(view, changes)?, in_tree(view, changes, read)?];
-    let going = changes.iter().filter(|change| change.after.is_none()).map(|change| &change.path[..]).collect();
+    let goes = |change: &&Change| change.after.is_none() && view.index.get(&change.path).is_some();
+    let going = changes.iter().filter(goes).map(|change| &change.path[..]).collect();
     let checks = Checks { view, attributes, going };
     let (mut steps, mut refused) = (Vec::with_capacity(changes.len()), Vec::new());
     for change in changes {
@@ -47,7 +48,7 @@ struct Checks<'a> {
     view: &'a WorktreeView,
     // As the working tree has them, and as the commit does.
     attributes: [Attributes; 2],
-    // The paths that the commit removes.
+    // The paths that the commit removes and whose files go with it.
     going: HashSet<&'a [u8]>,
 }
 
@@ -151,6 +152,10 @@ impl Checks<'_> {
         let path = &change.path[..];
         let failed = |source| Refusal::Failed(Error::io(shown(path), source));
         let step = |there, done| PathUpdate { path: path.to_vec(), to: change.after, there, done };
+        if change.after.is_none() && self.view.index.get(path).is_none() {
+            // What is there, if anything, is none of Git's any more: `git rm --cached` leaves it.
+            return Ok(Ok(step(false, None)));
+        }
         Ok(match self.view.top.look(path).map_err(failed)? {
             PathState::Missing if change.before.is_none() || change.after.is_none() => Ok(step(false, None)),
             PathState::Missing => Err("its file was removed, and that is not committed".to_owned()),
