@@ -8,7 +8,7 @@ use std::{
 
 use bristlecone_needs::needs;
 
-use crate::git_harness::GitPlace;
+use crate::{git_harness::GitPlace, harness::Run};
 
 #[needs(git)]
 #[test]
@@ -375,6 +375,20 @@ fn an_interruption_leaves_no_lock_and_nothing_half_done() {
     }
     place.ok(["import", "--worktree", "../from", "--path", "in"]);
     place.clean();
+}
+
+/// In a container each process may have the number of the one before.
+#[needs(git)]
+#[test]
+fn unfinished_files_of_a_process_with_the_same_number_are_in_nobodys_way() {
+    let place = GitPlace::new();
+    let script = "for n in 0 1; do echo left > fruit/.cone-$$-$n.part; done; exec \"$0\" \"$@\"";
+    let run = Run::of(place.shell(script, &["set", "--worktree", "fruit/apple", "green"]));
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(place.text("fruit/apple"), "green");
+    let status = place.git(["status", "--porcelain", "--untracked-files=all"]);
+    let left = status.lines().filter(|line| line.starts_with("?? fruit/.cone-")).count();
+    assert_eq!((left, status.lines().count()), (2, 2), "{status}");
 }
 
 #[needs(git, somebody_else)]

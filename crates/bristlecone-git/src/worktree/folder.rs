@@ -189,7 +189,7 @@ impl Top {
     /// `new`: nothing may be there.
     pub(super) fn write(&self, path: &[u8], kind: EntryKind, bytes: &[u8], new: bool) -> io::Result<IndexStat> {
         let (folder, name) = self.make_place(path)?;
-        let hidden = hidden_name();
+        let hidden = hidden_name(&folder);
         let written = if kind == EntryKind::Link {
             put_link(&folder, &hidden, name, bytes, new)
         } else {
@@ -278,10 +278,16 @@ fn put_in_place(folder: &OwnedFd, hidden: &[u8], name: &[u8], new: bool) -> io::
     if new { rename_new(folder, from, to) } else { Ok(renameat(folder, from, folder, to)?) }
 }
 
-/// Returns a name that no other file has, of this process or another.
-fn hidden_name() -> Vec<u8> {
+/// Returns a name that no file in the folder has. A process that had this one's number, as each does that is the first of a
+/// container, and was killed may have left files.
+fn hidden_name(folder: &OwnedFd) -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!(".cone-{}-{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed)).into_bytes()
+    loop {
+        let name = format!(".cone-{}-{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed)).into_bytes();
+        if statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return name;
+        }
+    }
 }
 
 #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ between systems")]
