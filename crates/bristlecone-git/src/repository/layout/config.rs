@@ -17,6 +17,8 @@ mod parse;
 
 /// How deep files may include each other.
 const INCLUDES_DEEP_MAX: usize = 10;
+/// How many files one may include, with those that these include: each level could be many times as many as the one before.
+const INCLUDES_MAX: usize = 1000;
 
 /// Says whether a condition of `includeIf` holds, in the file of this name.
 pub type Condition<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
@@ -58,12 +60,13 @@ impl Config {
     /// Adds what the files say that these settings, which are those of `file`, include, each in its place.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// As [`Config::read`]; [`bristlecone::Error::Corrupt`] where there are more than a thousand.
     pub fn with_included(self, file: &Path, holds: Condition<'_>) -> Result<Self> {
-        self.included(file, holds, 0)
+        let mut left = INCLUDES_MAX;
+        self.included(file, holds, 0, &mut left)
     }
 
-    fn included(self, file: &Path, holds: Condition<'_>, depth: usize) -> Result<Self> {
+    fn included(self, file: &Path, holds: Condition<'_>, depth: usize, left: &mut usize) -> Result<Self> {
         let mut all = Self::default();
         for (key, value) in self.entries {
             let condition = key.strip_prefix(b"includeif.").and_then(|rest| rest.strip_suffix(b".path"));
@@ -72,7 +75,9 @@ impl Config {
             all.entries.push((key, value));
             if let Some(path) = path {
                 let path = file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
-                all.append(Self::read(&path)?.included(&path, holds, depth + 1)?);
+                let reason = "it and those that it includes include too many files, perhaps each other";
+                *left = left.checked_sub(1).ok_or_else(|| error::corrupt(file.display().to_string(), 0, None, reason))?;
+                all.append(Self::read(&path)?.included(&path, holds, depth + 1, left)?);
             }
         }
         Ok(all)
@@ -200,6 +205,16 @@ mod tests {
         let all = config.with_included(&file, &|_, condition| condition == b"yes:1").unwrap();
         assert_eq!([all.get("x.y"), all.get("x.z"), all.get("x.w")], [Some(&b"2"[..]), Some(b"1"), Some(b"3")]);
         assert_eq!(all.all("x.w").count(), INCLUDES_DEEP_MAX);
+    }
+
+    #[test]
+    fn files_that_include_themselves_again_and_again_are_refused_soon() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        // Ten levels of these would be 10,000,000,000 files.
+        fs::write(&file, "[include]\npath = a\n".repeat(10)).unwrap();
+        let all = Config::read(&file).unwrap().with_included(&file, &|_, _| false);
+        assert!(matches!(all, Err(Error::Corrupt { .. })), "{all:?}");
     }
 
     #[test]
