@@ -87,6 +87,7 @@ impl OpenRepository {
         if !writer.journal.is_dirty() {
             return Ok(());
         }
+        self.settle_moved(writer)?;
         let now = writer.journal.now();
         let mut names: BTreeSet<&String> = now.bases.keys().collect();
         let mut packs: BTreeSet<&String> = BTreeSet::new();

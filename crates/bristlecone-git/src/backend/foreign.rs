@@ -111,6 +111,19 @@ impl OpenRepository {
         Ok(synced)
     }
 
+    /// Makes durable what a Git moved refs to since the journal named them: it is what their files will durably hold, and the journal
+    /// that leads back forgets them.
+    pub(super) fn settle_moved(&self, writer: &mut Writer) -> Result<()> {
+        let names: Vec<String> = writer.journal.now().bases.keys().cloned().collect();
+        for name in names {
+            let value = self.get_ref(&name).unwrap_or_default();
+            if writer.journal.differs(&name, &value) {
+                self.settle_value(writer, &value)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes durable what a Git left in a ref.
     pub(super) fn settle_value(&self, writer: &mut Writer, value: &Option<RefTarget>) -> Result<()> {
         value.as_ref().and_then(object).map_or(Ok(()), |oid| self.settle_foreign(writer, oid, false).map(drop))

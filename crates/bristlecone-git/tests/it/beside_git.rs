@@ -108,6 +108,20 @@ fn a_synced_commit_on_one_that_git_did_not_sync_lasts_with_it() {
     }
 }
 
+/// A flush makes the file of a branch durable as it is, and what a Git put there leads to what no one has synced.
+#[test]
+fn a_flush_makes_durable_what_a_git_moved_a_branch_to_meanwhile() {
+    let sim = created();
+    let made = opened(&sim);
+    commit(&made, 0, Durability::Synced);
+    commit(&made, 1, Durability::None);
+    commit_as_git(&sim, 2, false);
+    made.backend().flush().unwrap();
+    for (seed, policy) in [Policy::Lost, Policy::Kept, Policy::Sectors, Policy::Writes].into_iter().enumerate() {
+        assert_whole(&sim.fork().reboot(seed as u64, policy), &[0, 1, 2], &format!("{policy:?}"));
+    }
+}
+
 /// What this store moved last costs no sync more than any commit.
 #[test]
 fn a_synced_commit_on_one_of_ours_syncs_nothing_of_others() {
