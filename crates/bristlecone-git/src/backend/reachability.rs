@@ -8,7 +8,7 @@ use bristlecone::{
 };
 
 use super::pack_files::PACKS;
-use crate::repository::{files::Files, odb::Odb, shallow::ShallowFile};
+use crate::repository::{files::Files, odb::Odb, shallow::ShallowFile, zlib::TOO_LARGE};
 
 /// A search through everything that commits lead to, which goes no further than what is trusted.
 #[derive(Debug)]
@@ -70,13 +70,14 @@ impl<'a> Reachability<'a> {
         Ok(true)
     }
 
-    /// Reads an object whose bytes hash to its id.
+    /// Reads an object whose bytes hash to its id. What is too large to be read is taken for a value that is whole.
     fn read(&self, oid: &Oid, raw: &mut Vec<u8>) -> Result<Option<Kind>> {
         let read = self.odb.read(oid, raw).and_then(|kind| match kind {
             Some(kind) => self.odb.check(oid, kind, raw).map(|()| Some(kind)),
             None => Ok(None),
         });
         match read {
+            Err(Error::Corrupt { reason, .. }) if reason == TOO_LARGE => Ok(Some(Kind::Contents)),
             Err(Error::Corrupt { .. }) => Ok(None),
             read => read,
         }

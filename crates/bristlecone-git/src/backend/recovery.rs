@@ -29,6 +29,7 @@ use crate::repository::{
     odb::{Odb, loose},
     pack::Pack,
     refs::{LogLine, MoveRules, Refs, STORE_HEAD},
+    zlib::TOO_LARGE,
 };
 
 /// Where torn packs that may not be ours go.
@@ -281,11 +282,12 @@ fn remove_torn_loose(files: &Files, algorithm: Algorithm) -> Result<()> {
             let file = below(&dir, &name);
             let Some(bytes) = files.read(&file)? else { continue };
             let mut raw = Vec::new();
+            let decoded = loose::decode(&bytes, &mut raw);
             let whole = format!("{fan_out}{name}").parse::<Oid>().is_ok_and(|oid| {
-                loose::decode(&bytes, &mut raw)
-                    .is_ok_and(|kind| crate::repository::odb::check_id(algorithm, &oid, kind, &raw).is_ok())
+                decoded.is_ok_and(|kind| crate::repository::odb::check_id(algorithm, &oid, kind, &raw).is_ok())
             });
-            if whole {
+            // None of ours is too large to be read, and that of a Git may be whole.
+            if whole || decoded == Err(TOO_LARGE) {
                 continue;
             }
             changed = true;

@@ -8,7 +8,7 @@ use bristlecone::{
     core::git::{Algorithm, Git},
     storage::{OpenMode, Storage as _, write_all_at},
 };
-use bristlecone_git::backend::GitBackend;
+use bristlecone_git::{backend::GitBackend, odb::loose, pack::Compression};
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
@@ -449,4 +449,38 @@ fn what_a_git_packed_of_loose_objects_is_there() {
     }
     let after = repo(engine.open(Arc::new(sim.reboot(1, Policy::Lost))).unwrap());
     assert_eq!(head(&after), last);
+}
+
+/// A Git commits what is too large to be read here, on what was not synced yet.
+#[test]
+fn what_is_too_large_to_be_read_is_not_taken_for_torn() {
+    // `blob 4294967296`, a zero and the first byte, deflated.
+    let large = b"\x78\x01\x01\x11\x00\xee\xffblob 4294967296\0x\x2a\xf8\x04\x52";
+    for loose in [false, true] {
+        let engine = SimGit { loose, ..SimGit::default() };
+        let sim = SimStorage::new();
+        let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+        commit(&made, 0, Durability::Synced).unwrap();
+        commit(&made, 1, Durability::None).unwrap();
+        let head = made.branch("main").unwrap().head().unwrap().unwrap().oid();
+        let name = |oid: &Oid| format!("objects/{}", loose::name(oid));
+        let put = |kind: Kind, raw: &[u8]| {
+            let (oid, mut file) = (Algorithm::Sha1.object_id(kind, raw), Vec::new());
+            loose::encode(kind, raw, Compression::Stored, &mut file);
+            crate::sim::write(&sim, &name(&oid), &file);
+            oid
+        };
+        let value = Algorithm::Sha1.object_id(Kind::Contents, b"another");
+        crate::sim::write(&sim, &name(&value), large);
+        let tree = put(Kind::Node, &[&b"100644 large\0"[..], value.as_bytes()].concat());
+        let who = "A <a@example.org> 1700000000 +0000";
+        let raw = format!("tree {tree}\nparent {head}\nauthor {who}\ncommitter {who}\n\nlarge\n");
+        let newer = put(Kind::Commit, raw.as_bytes());
+        sim.remove("refs/heads/main").unwrap();
+        crate::sim::write(&sim, "refs/heads/main", format!("{newer}\n").as_bytes());
+        let cut = sim.reboot(1, Policy::Kept);
+        let after = engine.open(Arc::new(cut.clone())).unwrap();
+        assert_eq!(cut.contents(&name(&value)).as_deref(), Some(&large[..]), "loose {loose}");
+        assert_eq!(after.get_ref("refs/heads/main").unwrap(), Some(RefTarget::Object(newer.into())), "loose {loose}");
+    }
 }
