@@ -58,7 +58,7 @@ impl RefLock {
         let mut fresh = None;
         let result = loop {
             match make(files, &name, &mut fresh) {
-                Ok(()) => return Ok(Self { files: files.clone(), name }),
+                Ok(()) => break Ok(Self { files: files.clone(), name: name.clone() }),
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
                     let waiting = waiting.get_or_insert_with(|| Waiting::new(wait));
                     if let Err(error) = waiting.step(files, &name) {
@@ -75,6 +75,7 @@ impl RefLock {
                 Err(error) => break Err(error),
             }
         };
+        // It did not become the lock, also where the lock was made in its place.
         if let Some(fresh) = fresh {
             files.remove(&fresh)?;
         }
@@ -319,7 +320,65 @@ fn started() -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bristlecone::storage::{Stat, Storage, StorageFile};
+    use bristlecone_testkit::sim::SimStorage;
+
     use super::*;
+
+    /// A storage whose renames replace whatever is there, as on every system but Linux.
+    #[derive(Debug)]
+    struct Replacing(SimStorage);
+
+    impl Storage for Replacing {
+        fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+            self.0.open(name, mode)
+        }
+
+        fn create_dir(&self, name: &str) -> io::Result<()> {
+            self.0.create_dir(name)
+        }
+
+        fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+            self.0.list(dir)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.0.rename(from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.0.remove(name)
+        }
+
+        fn stat(&self, name: &str) -> io::Result<Stat> {
+            self.0.stat(name)
+        }
+
+        fn sync_dir(&self, dir: &str) -> io::Result<()> {
+            self.0.sync_dir(dir)
+        }
+
+        fn reach(&self) -> Reach {
+            Reach::Local
+        }
+
+        fn describe(&self, name: &str) -> String {
+            self.0.describe(name)
+        }
+    }
+
+    #[test]
+    fn nothing_stays_beside_a_lock_that_was_made_in_its_place() {
+        let sim = SimStorage::new();
+        let files = Files::new(Arc::new(Replacing(sim.clone())));
+        let names = || sim.files().into_iter().map(|(name, _)| name).collect::<Vec<String>>();
+        let lock = RefLock::take(&files, "refs/heads/x", LockWait { held_ms: 0 }).unwrap();
+        assert_eq!(names(), ["refs/heads/x.lock"]);
+        lock.release().unwrap();
+        assert!(names().is_empty(), "{:?}", names());
+    }
 
     #[test]
     fn a_holder_is_told_with_the_way_out() {
