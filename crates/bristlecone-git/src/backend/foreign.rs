@@ -135,8 +135,9 @@ impl OpenRepository {
         if writer.settled.0.contains(&oid) {
             return Ok(synced);
         }
-        if !synced && self.files.stat(&format!("objects/{}", loose::name(&oid)))?.is_some() {
-            self.poison.note(sync_foreign(&self.files))?;
+        let name = format!("objects/{}", loose::name(&oid));
+        if !synced && self.files.stat(&name)?.is_some() {
+            self.poison.note(sync_foreign(&self.files, &name))?;
             synced = true;
         }
         writer.settled.add(oid);
@@ -147,14 +148,19 @@ impl OpenRepository {
 /// Makes durable what a Git left in loose objects, where there are any: what was written beside a store, as by an export, may name
 /// them.
 pub(crate) fn sync_left(files: &Files) -> Result<()> {
-    if files.list("objects")?.iter().any(|name| name.len() == 2) { sync_foreign(files) } else { Ok(()) }
+    for dir in files.list("objects")?.into_iter().filter(|name| name.len() == 2) {
+        if let Some(name) = files.list(&format!("objects/{dir}"))?.first() {
+            return sync_foreign(files, &format!("objects/{dir}/{name}"));
+        }
+    }
+    Ok(())
 }
 
-/// Makes everything durable that is in the repository: there may be thousands of loose objects.
-fn sync_foreign(files: &Files) -> Result<()> {
-    let head = "HEAD";
-    if let Some(file) = files.open_if_there(head)?
-        && files.named(head, retry(|| file.sync_file_system()))?
+/// Makes everything durable that is in the file system of this object, which need not be that of the refs, or else all objects: there
+/// may be thousands of loose ones.
+fn sync_foreign(files: &Files, object: &str) -> Result<()> {
+    if let Some(file) = files.open_if_there(object)?
+        && files.named(object, retry(|| file.sync_file_system()))?
     {
         return Ok(());
     }
@@ -204,11 +210,31 @@ fn tree_of(commit: &[u8]) -> Option<Oid> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
-    use bristlecone_testkit::sim::{Policy, SimStorage};
+    use bristlecone_testkit::sim::{Hooked, Policy, SimStorage};
 
     use super::*;
+
+    /// The folder of objects may be a link to another disk.
+    #[test]
+    fn the_file_system_that_is_synced_is_that_of_the_objects() {
+        let synced = Arc::new(Mutex::new(Vec::new()));
+        let told = synced.clone();
+        let hooked = Hooked::new(Arc::new(SimStorage::new()), move |coming| {
+            if coming.method == "sync_file_system" {
+                told.lock().unwrap().push(coming.name.to_owned());
+            }
+        });
+        let files = Files::new(Arc::new(hooked));
+        ["objects/aa", "objects/ab", PACKS].into_iter().for_each(|dir| files.create_dir(dir).unwrap());
+        files.write("HEAD", b"ref: refs/heads/main\n").unwrap();
+        sync_left(&files).unwrap();
+        assert!(synced.lock().unwrap().is_empty(), "there is no loose object");
+        files.write("objects/ab/cd", b"a loose object").unwrap();
+        sync_left(&files).unwrap();
+        assert_eq!(*synced.lock().unwrap(), ["objects/ab/cd"]);
+    }
 
     #[test]
     fn loose_objects_last_once_what_a_git_left_is_synced() {
