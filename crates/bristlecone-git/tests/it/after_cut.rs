@@ -155,6 +155,33 @@ fn a_full_device_ends_writing_only_where_a_sync_met_it() {
     }
 }
 
+/// Half a line, and the next one behind it, would be no line at all.
+#[test]
+fn a_reflog_goes_on_after_a_line_for_which_there_was_no_room() {
+    for call in 1.. {
+        let sim = SimStorage::new();
+        let options = SimGit::default();
+        drop(options.create(Arc::new(sim.clone())).unwrap());
+        let backend = Arc::new(GitBackend::open(Arc::new(sim.clone()), options.options()).unwrap());
+        let repo = repo(backend.clone());
+        commit(&repo, 0, Durability::None).unwrap();
+        let before = sim.calls();
+        sim.fail_at(before + call, Fault::NoSpace, Times::Once);
+        let failed = commit(&repo, 1, Durability::None);
+        if sim.calls() < before + call {
+            failed.unwrap();
+            break;
+        }
+        sim.heal();
+        if commit(&repo, 2, Durability::None).is_ok() {
+            let head = repo.branch("main").unwrap().head().unwrap().unwrap().oid();
+            for name in ["refs/heads/main", "HEAD"] {
+                assert_eq!(backend.refs().logged(name).unwrap().last(), Some(&head), "{name}, call {call}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_flush_that_is_owed_to_a_grouped_commit_stays_owed_until_it_is_made() {
     let sim = SimStorage::new();

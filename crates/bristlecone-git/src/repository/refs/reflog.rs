@@ -93,7 +93,10 @@ pub(crate) fn append(
         opened => {
             let file = files.named(path, opened)?;
             let end = files.named(path, file.len())?;
-            files.write_at(path, &*file, &text, end)
+            files.write_at(path, &*file, &text, end).inspect_err(|_| {
+                // A part of a line would spoil the one that comes next. If it stays, that is no worse than what failed.
+                let _ = files.set_len(path, &*file, end);
+            })
         }
     }
 }
