@@ -21,7 +21,10 @@ use bristlecone::{
     storage::{OpenMode, StorageFile},
 };
 
-use crate::repository::files::{Files, read_to_end};
+use crate::repository::{
+    error,
+    files::{Files, read_to_end},
+};
 
 mod generation;
 
@@ -147,7 +150,11 @@ impl Journal {
     }
 
     fn write(&mut self, mut next: Generation) -> Result<()> {
-        next.number = self.now.number + 1;
+        let Some(number) = self.now.number.checked_add(1) else {
+            let name = NAMES[slot_of(self.now.number)];
+            return Err(error::corrupt(self.files.describe(name), 0, None, "its number is the last that there is"));
+        };
+        next.number = number;
         next.boot = self.boot.clone();
         let text = next.encode();
         let slot = slot_of(next.number);
@@ -237,6 +244,18 @@ mod tests {
     use bristlecone_testkit::sim::SimStorage;
 
     use super::*;
+
+    #[test]
+    fn a_journal_after_which_none_can_come_is_damaged() {
+        let files = Files::new(Arc::new(SimStorage::new()));
+        files.create_dir(OURS).unwrap();
+        let text = Generation { number: u64::MAX, ..Generation::default() }.encode();
+        files.write(NAMES[1], text.as_bytes()).unwrap();
+        let mut journal = Journal::new(files, None);
+        journal.refresh().unwrap();
+        assert!(journal.is_dirty());
+        assert!(matches!(journal.finish(), Err(Error::Corrupt { .. })));
+    }
 
     #[test]
     fn another_handle_sees_what_was_added_and_a_new_generation() {

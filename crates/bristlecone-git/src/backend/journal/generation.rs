@@ -7,6 +7,8 @@ use std::{
 
 use bristlecone::{Oid, RefTarget, core::git::Algorithm};
 
+use crate::repository::refs::check_name;
+
 /// What the first line of a generation begins with: the name and the version.
 const MAGIC: &str = "bristlecone-journal 1";
 
@@ -184,13 +186,13 @@ impl Generation {
             }
             "base" => {
                 let (value, name) = rest.split_once(' ')?;
-                self.bases.insert(name.to_owned(), parse_value(value)?);
+                self.bases.insert(ref_name(name)?, parse_value(value)?);
             }
-            "pack" => self.push(JournalLine::Pack(rest.to_owned())),
+            "pack" if !rest.is_empty() && !rest.contains('/') => self.push(JournalLine::Pack(rest.to_owned())),
             "move" => {
                 let mut words = rest.splitn(3, ' ');
                 let (from, to) = (parse_value(words.next()?)?, parse_value(words.next()?)?);
-                self.push(JournalLine::Move { name: words.next()?.to_owned(), from, to });
+                self.push(JournalLine::Move { name: ref_name(words.next()?)?, from, to });
             }
             _ => return None,
         }
@@ -211,6 +213,11 @@ fn next_check(chain: u64, line: &[u8]) -> u64 {
 
 pub(super) fn base_line(name: &str, value: &Value) -> String {
     format!("base {} {name}", value_text(value))
+}
+
+/// Returns the name of a ref, if it is one: the names of files are made of it, and the journal may be somebody else's.
+fn ref_name(text: &str) -> Option<String> {
+    check_name(text).ok().map(|()| text.to_owned())
 }
 
 fn value_text(value: &Value) -> String {
@@ -255,6 +262,23 @@ mod tests {
                 },
             ],
             ..Generation::default()
+        }
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_repository_end_the_journal() {
+        let moved = |name: &str| JournalLine::Move { name: name.to_owned(), from: None, to: None };
+        for name in ["../x", "refs/../../x", "/x", "refs/heads/x.lock", "config", ""] {
+            let mut whole = Generation { lines: vec![moved("HEAD"), moved(name), moved("HEAD")], ..sample() };
+            let found = Generation::parse(whole.encode().as_bytes()).unwrap();
+            assert_eq!(found.lines, [moved("HEAD")], "{name}");
+            let mut whole = Generation { bases: [(name.to_owned(), None)].into(), ..sample() };
+            assert!(Generation::parse(whole.encode().as_bytes()).is_none(), "{name}");
+        }
+        for name in ["../../x", "a/b", ""] {
+            let mut whole = Generation { lines: vec![JournalLine::Pack(name.to_owned())], ..sample() };
+            let found = Generation::parse(whole.encode().as_bytes()).unwrap();
+            assert!(found.lines.is_empty(), "{name}");
         }
     }
 
