@@ -80,7 +80,7 @@ impl Attributes {
     /// Returns what becomes of the bytes of a file. `autocrlf` and `eol` are the settings of these names.
     pub(super) fn conversion(&self, path: &[u8], autocrlf: Option<&[u8]>, eol: Option<&[u8]>) -> Conversion {
         let mut states = HashMap::new();
-        for rule in &self.rules {
+        for rule in self.rules.iter().rev() {
             if rule.matches(path) {
                 self.apply(&rule.states, &mut states, 0);
             }
@@ -110,23 +110,27 @@ impl Attributes {
         lines(text, ending, autocrlf, eol)
     }
 
-    /// Notes states, and what macros among them stand for. What comes later counts for more.
+    /// Notes states, and what macros among them stand for, where nothing that counts for more was noted before: what comes later
+    /// does, so it is noted first. However often macros name each other, each is looked into once, as Git does it.
     fn apply<'a>(
         &'a self,
         from: &'a [(Vec<u8>, AttributeState)],
         states: &mut HashMap<&'a [u8], &'a AttributeState>,
         depth: usize,
     ) {
-        for (name, state) in from {
+        for (name, state) in from.iter().rev() {
+            if states.contains_key(&name[..]) {
+                continue;
+            }
+            states.insert(name, state);
             if state == &AttributeState::Set && depth < MACROS_DEEP_MAX {
                 if let Some(inner) = self.macros.get(name) {
                     self.apply(inner, states, depth + 1);
                 } else if name == b"binary" {
                     // Built in: no text, and no differences of text.
-                    states.insert(b"text", &AttributeState::Unset);
+                    states.entry(b"text").or_insert(&AttributeState::Unset);
                 }
             }
-            states.insert(name, state);
         }
     }
 }
@@ -255,11 +259,21 @@ mod tests {
             ("* filter=lfs\na !filter", "a", Conversion::None),
             ("[attr]odd ident\na odd", "a", Conversion::Changed("ident")),
             ("[attr]odd odd\na odd", "a", Conversion::None),
+            ("[attr]odd ident\n* odd\na -odd", "a", Conversion::None),
+            ("[attr]odd -ident\na ident odd", "a", Conversion::None),
+            ("[attr]odd -ident\na odd ident", "a", Conversion::Changed("ident")),
             ("\"a\\040b\" working-tree-encoding=UTF-16", "a b", Conversion::Changed("working-tree-encoding")),
             ("# a filter=x\n!a filter=x\na/ filter=x", "a", Conversion::None),
         ] {
             assert_eq!(conversion(lines, path), wanted, "{lines:?} {path}");
         }
+    }
+
+    #[test]
+    fn macros_that_name_each_other_many_times_end_soon() {
+        let level = |n: usize| format!("[attr]m{n} {}\n", format!("m{} ", n + 1).repeat(50));
+        let lines = (0..9).map(level).collect::<String>() + "a m0 filter=x";
+        assert_eq!(conversion(&lines, "a"), Conversion::Changed("filter"));
     }
 
     #[test]
