@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
-use bristlecone::{Error, Kind, Oid};
+use bristlecone::{Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget};
 use bristlecone_git::odb::{Odb, OdbOptions, loose};
 use bristlecone_git::pack::{BaseCache, Builder, BuiltPack, Compression, Index, Pack};
-use bristlecone_testkit::sim::SimStorage;
+use bristlecone_testkit::{crash::Engine, sim::SimStorage};
 
-use crate::sim::write;
+use crate::{sim::write, sims::SimGit};
 
 /// A few objects, three of them in a chain of deltas by offset and by id.
 fn small() -> (BuiltPack, Vec<(Kind, Oid, Vec<u8>)>) {
@@ -149,6 +149,27 @@ fn deltas_in_a_circle_are_an_error() {
             assert!(matches!(odb.header(&oid), Err(Error::Corrupt { .. })));
         }
     }
+}
+
+/// The ids of tags need not be those of their bytes.
+#[test]
+fn a_ref_moves_to_a_tag_in_a_long_circle_of_tags() {
+    let (algorithm, count) = (Algorithm::Sha1, 5000_u32);
+    let id = |n: u32| algorithm.object_id(Kind::Tag, &(n % count).to_be_bytes());
+    let mut builder = Builder::new(algorithm);
+    for n in 0..count {
+        let raw = format!("object {}\ntype tag\ntag t\n\n", id(n + 1));
+        builder.add(Kind::Tag, id(n), raw.as_bytes(), Compression::Stored);
+    }
+    let built = builder.finish();
+    let sim = Arc::new(SimStorage::new());
+    drop(SimGit::default().create(sim.clone()).unwrap());
+    write(&*sim, &format!("objects/pack/{}.pack", built.name), &built.pack);
+    write(&*sim, &format!("objects/pack/{}.idx", built.name), &built.index);
+    let backend = SimGit::default().open(sim).unwrap();
+    let to = Some(RefTarget::Object(id(0).into()));
+    let moved = RefMove { name: "refs/tags/t".to_owned(), expected: Expected::Absent, to };
+    backend.append(Batch::new(), &[moved], Durability::None).unwrap();
 }
 
 /// A stream may begin with blocks that hold nothing, as a program writes that flushes often.
