@@ -101,14 +101,13 @@ fn what_is_there_already_is_taken_in() {
 fn a_file_that_was_taken_out_of_the_index_stays() {
     let place = GitPlace::new();
     place.git(["rm", "-q", "--cached", "fruit/apple", "deep/er/file"]);
-    place.ok(["del", "--worktree", "fruit/apple"]);
-    assert_eq!(place.text("fruit/apple"), "red\n");
-    // It makes no room, either.
+    // It makes no room for another one.
     place.file("../from/er", "a file");
     let says = "deep/er (a folder is there with deep/er/file, which is not in the last commit";
     place.fails_after_import(&[says], ["import", "--worktree", "../from", "--path", "deep"]);
+    place.ok(["del", "--worktree", "fruit/apple"]);
     place.ok(["del", "--worktree", "deep"]);
-    assert_eq!(place.text("deep/er/file"), "x\n");
+    assert_eq!((place.text("fruit/apple"), place.text("deep/er/file")), ("red\n".into(), "x\n".into()));
     let untracked = place.git(["status", "--porcelain", "--untracked-files=all"]);
     assert_eq!(untracked, "?? deep/er/file\n?? fruit/apple\n");
     place.sound();
