@@ -76,7 +76,8 @@ impl Config {
             if let Some(path) = path {
                 let path = file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
                 let reason = "it and those that it includes include too many files, perhaps each other";
-                *left = left.checked_sub(1).ok_or_else(|| error::corrupt(file.display().to_string(), 0, None, reason))?;
+                *left =
+                    left.checked_sub(1).ok_or_else(|| error::corrupt(file.display().to_string(), 0, None, reason))?;
                 all.append(Self::read(&path)?.included(&path, holds, depth + 1, left)?);
             }
         }
