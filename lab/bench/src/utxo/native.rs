@@ -96,7 +96,11 @@ impl UtxoTable for NativeSet {
         self.repo.wait_for_collection()?;
         self.repo.sweep(&[], &SweepLimits::default())?;
         let head = self.branch.head()?;
-        let kept = self.repo.log(head.as_slice(), LogOptions::default()).count() as u64;
+        let mut kept = 0;
+        for commit in self.repo.log(head.as_slice(), LogOptions::default()) {
+            commit?;
+            kept += 1;
+        }
         let wanted = u64::from(retain).min(self.batches + 1);
         if kept != wanted {
             return Err(BenchError::Wrong {
