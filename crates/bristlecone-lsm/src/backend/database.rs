@@ -258,16 +258,6 @@ impl Database {
         }
     }
 
-    /// Calls `each` with every object of the index and where it is.
-    pub(super) fn each_location(&self, each: &mut dyn FnMut(Oid, Location)) -> Result<()> {
-        let mut found = guarded(&self.path, || Ok(self.ids.iter()))?;
-        while let Some((key, value)) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
-            let oid = Oid::new(&key).map_err(|_| corrupt(&self.path, "a key of the index is no id"))?;
-            each(oid, self.decode_location(&value)?);
-        }
-        Ok(())
-    }
-
     /// Adds places to the index, durably. `places`: ascending by the bytes of the ids, each id once.
     pub(super) fn index(&self, places: &[(Oid, Location)]) -> Result<()> {
         guarded(&self.path, || {

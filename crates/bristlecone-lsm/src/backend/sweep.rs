@@ -1,7 +1,7 @@
 //! Sweeping: dropping what nothing leads to.
 //!
-//! A sweep has three parts. It marks what is reached, beside appends, and looks up which pages have the rest, since some of it
-//! was appended more than once. It decides under the locks of appends and refs what goes: whatever is not reached by then
+//! A sweep has three parts. It marks what is reached and notes on which pages the rest is, beside appends, in rounds: each looks
+//! at what came during the one before. It decides under the locks of appends and refs what goes: whatever is not reached by then
 //! leaves the index, objects before those that they name, in steps that are each one write batch together with marks on the
 //! pages that have become unclean. And it cleans these pages, a few at a time: what is left on them is appended again
 //! elsewhere, then they are removed. A crash between two steps leaves nothing half: what has left the index is found no more,
@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    ops::Range,
     sync::atomic::Ordering::*,
 };
 
@@ -26,6 +27,9 @@ use super::{
 
 /// Objects that leave the index in one step.
 const STEP_OBJECTS: usize = 4096;
+/// Rounds beside appends. What comes during one that has looked at fewer pages than this waits until appends do.
+const ROUNDS_MAX: usize = 24;
+const ROUND_PAGES: u64 = 1 << 10;
 /// Bytes of pages that are cleaned in one step, and pages.
 const STEP_BYTES: usize = 4 << 20;
 const STEP_PAGES: usize = 1024;
@@ -67,39 +71,41 @@ impl Marking {
     }
 }
 
-/// Pages with objects that were not reached. One that was appended more than once is on several, and the index has the last:
-/// a hint that leads to another one must not find what is gone.
+/// Where the objects are that were not reached. One that was appended more than once is on several pages, and the index has the
+/// last place: a hint that leads to another one must not find what is gone.
 #[derive(Default)]
-struct Copies {
+struct Unreached {
     /// Sorted.
-    places: Vec<(Oid, u64)>,
+    places: Vec<(Oid, Location)>,
     /// Pages from this one on were not looked at.
     end: u64,
 }
 
-impl Copies {
-    /// Goes on to look at pages, up to `end`.
-    fn note(&mut self, store: &OpenStore, marking: &Marking, end: u64) -> Result<()> {
+impl Unreached {
+    /// Goes on to look at pages, up to `end`, and returns how many they were. What was reached meanwhile leaves.
+    fn note(&mut self, store: &OpenStore, marking: &Marking, end: u64) -> Result<u64> {
         let from = std::mem::replace(&mut self.end, end);
+        self.places.retain(|(oid, _)| !marking.reached.contains(oid));
         store.each_verified_page(from..end, &mut |number, page| {
             // Nothing is found on a page that is damaged.
             let Ok(page) = page else { return Ok(()) };
-            for (oid, _, _) in page.records(number) {
-                if !marking.reached.contains(&oid) {
-                    self.places.push((oid, number));
-                }
-            }
+            let unreached = page.records(number).filter(|(oid, ..)| !marking.reached.contains(oid));
+            self.places.extend(unreached.map(|(oid, at, _)| (oid, at)));
             Ok(())
         })?;
         self.places.sort_unstable();
-        Ok(())
+        Ok(end - from)
     }
 
-    /// Returns the pages that an object is on, maybe one of them twice.
-    fn pages_of(&self, at: &ObjRef) -> impl Iterator<Item = u64> {
-        let noted = &self.places[self.places.partition_point(|(oid, _)| *oid < at.oid)..];
-        let noted = noted.iter().take_while(|(oid, _)| *oid == at.oid);
-        std::iter::once(split(at.at).0).chain(noted.map(|(_, page)| *page))
+    /// Returns each object with its last place.
+    fn objects(&self) -> impl Iterator<Item = (Oid, Location)> {
+        self.places.chunk_by(|one, next| one.0 == next.0).filter_map(|places| places.last().copied())
+    }
+
+    /// Returns the pages that an object is on.
+    fn pages_of(&self, oid: Oid) -> impl Iterator<Item = u64> {
+        let noted = &self.places[self.places.partition_point(|(noted, _)| *noted < oid)..];
+        noted.iter().take_while(move |(noted, _)| *noted == oid).map(|(_, at)| split(*at).0)
     }
 }
 
@@ -112,15 +118,19 @@ impl OpenStore {
         self.holder.refuse_child()?;
         self.poison.check()?;
         let _one = lock(&self.index.maintenance);
-        let mut marking = Marking::default();
-        let from: Vec<Oid> = self.refs_and_pins().into_iter().chain(roots.oids.iter().copied()).collect();
-        marking.reach(self, roots, from)?;
-        let mut copies = Copies::default();
-        if !limits.dry_run {
-            let end = read_lock(&self.refs).state.end;
-            copies.note(self, &marking, end)?;
+        let (mut marking, mut unreached) = (Marking::default(), Unreached::default());
+        let mut given = roots.oids;
+        for _ in 0..ROUNDS_MAX {
+            let (from, end) = (unreached.end, read_lock(&self.refs).state.end);
+            let roots_now = self.refs_and_pins().into_iter().chain(self.young(from..end)?);
+            marking.reach(self, roots, roots_now.chain(given.iter().copied()))?;
+            given = &[];
+            if unreached.note(self, &marking, end)? < ROUND_PAGES {
+                break;
+            }
         }
-        let swept = self.drop_unreached(roots, limits, marking, copies)?;
+        self.write_index_for_sweep()?;
+        let swept = self.drop_unreached(roots, limits, marking, unreached)?;
         if !limits.dry_run {
             self.clean_pages()?;
         }
@@ -149,37 +159,31 @@ impl OpenStore {
         roots: &Roots<'_>,
         limits: &SweepLimits,
         mut marking: Marking,
-        mut copies: Copies,
+        mut unreached: Unreached,
     ) -> Result<Swept> {
         let _writer = lock(&self.writer);
-        // Objects that leave the index must not come back to it from the newest pages.
-        match self.write_whole_index() {
-            // A page that cannot be read is no failure to write.
-            Err(error @ Error::Corrupt { .. }) => return Err(error),
-            written => self.poisoning(written)?,
-        }
+        self.write_index_for_sweep()?;
         let refs = write_lock(&self.refs);
         let mut from = self.pins.roots();
         from.extend(refs.by_name.values().filter_map(object));
-        from.extend(self.young(refs.state.end)?);
+        from.extend(self.young(unreached.end..refs.state.end)?);
         // Who is told how far it is may ask for refs.
         let roots = &roots.unwatched();
         marking.end(self, roots, from)?;
-        let (dead, swept) = self.choose(roots, &marking.reached, limits)?;
+        unreached.note(self, &marking, refs.state.end)?;
+        let (dead, swept) = self.choose(roots, &unreached, limits)?;
         if limits.dry_run {
             return Ok(swept);
         }
-        // What was appended since.
-        copies.note(self, &marking, refs.state.end)?;
         // From here on places on these pages are looked up, and batches that left anything out are looked at again.
-        self.pages.mark(dead.iter().flat_map(|at| copies.pages_of(at)));
+        self.pages.mark(dead.iter().flat_map(|at| unreached.pages_of(at.oid)));
         self.sweeps.fetch_add(1, AcqRel);
         for step in dead.chunks(STEP_OBJECTS) {
             let mut changes = self.database.change();
             let mut unclean = BTreeSet::new();
             for at in step {
                 changes.remove_location(&at.oid);
-                unclean.extend(copies.pages_of(at));
+                unclean.extend(unreached.pages_of(at.oid));
             }
             for page in unclean {
                 let key = refs::unclean_key(page);
@@ -192,11 +196,21 @@ impl OpenStore {
         Ok(swept)
     }
 
-    /// Returns the objects that were appended since the oldest snapshot was taken.
-    fn young(&self, end: u64) -> Result<Vec<Oid>> {
+    /// Writes the index as far as pages go. Objects that leave it must not come back to it from the newest pages.
+    fn write_index_for_sweep(&self) -> Result<()> {
+        match self.write_whole_index() {
+            // A page that cannot be read is no failure to write.
+            Err(error @ Error::Corrupt { .. }) => Err(error),
+            written => self.poisoning(written),
+        }
+    }
+
+    /// Returns the objects on these pages that were appended since the oldest snapshot was taken.
+    fn young(&self, pages: Range<u64>) -> Result<Vec<Oid>> {
         let Some(first) = self.pins.appended() else { return Ok(Vec::new()) };
+        let first = first.max(pages.start);
         let mut young = Vec::new();
-        self.database.each_page(first..end.max(first), &mut |number, value| {
+        self.database.each_page(first..pages.end.max(first), &mut |number, value| {
             let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason))?;
             young.extend(page.records(number).map(|(oid, _, _)| oid));
             Ok(true)
@@ -206,13 +220,14 @@ impl OpenStore {
 
     /// Returns what is dropped of all that was not reached: no object before those that name it, so that whatever stays
     /// has everything below it.
-    fn choose(&self, roots: &Roots<'_>, reached: &HashSet<Oid>, limits: &SweepLimits) -> Result<(Vec<ObjRef>, Swept)> {
+    fn choose(&self, roots: &Roots<'_>, unreached: &Unreached, limits: &SweepLimits) -> Result<(Vec<ObjRef>, Swept)> {
         let mut all: HashMap<Oid, (Location, u32)> = HashMap::new();
-        self.database.each_location(&mut |oid, at| {
-            if !reached.contains(&oid) {
+        for (oid, at) in unreached.objects() {
+            // A page that is still to be cleaned has what was dropped before.
+            if !self.pages.is_unclean(split(at).0) || self.database.location(&oid)?.is_some() {
                 all.insert(oid, (at, 0));
             }
-        })?;
+        }
         let places: Vec<ObjRef> = all.iter().map(|(oid, (at, _))| ObjRef::new(*oid, *at)).collect();
         for at in &places {
             self.each_child(roots, at, &mut |child| {
