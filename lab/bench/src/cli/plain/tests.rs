@@ -153,7 +153,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         assert!(reason(&words).contains(&format!("--quick leaves {left_out} out")));
     }
     assert!(reason("--big --only-backend lsm").contains("long forms are"));
-    assert!(reason("--big --only-scenario open,opne").contains("no long form opne here; long forms are"));
+    assert!(reason("--big --only-scenario open,nosuch").contains("no long form nosuch here; long forms are"));
     // An option that means nothing is not passed over.
     assert!(reason("--only-backend lsm --no-maps").contains("--no-maps means nothing"));
     assert!(reason("--only-backend memory --cache 4096 --no-inline").contains("--cache=4096 means nothing"));
