@@ -26,15 +26,19 @@ use bristlecone_testkit::{
 const SUBJECTS: &[Subject] = &[
     MEMORY,
     DISK,
-    Subject { name: "fs", make: |dir| files(Arc::new(RealStorage::new(dir))) },
+    FILES,
     Subject { name: "fs on the simulated disk", make: |_| files(Arc::new(SimStorage::new())) },
-    Subject { name: "lsm", make: lsm },
-    Subject { name: "lmdb", make: lmdb },
-    Subject { name: "git", make: |dir| git(dir, Algorithm::Sha1) },
+    LSM,
+    LMDB,
+    GIT,
     Subject { name: "git with SHA-256", make: |dir| git(dir, Algorithm::Sha256) },
 ];
 
-const DISK: Subject = Subject { name: "disk", make: |dir| disk(Arc::new(RealStorage::new(dir))) };
+pub(crate) const DISK: Subject = Subject { name: "disk", make: |dir| disk(Arc::new(RealStorage::new(dir))) };
+pub(crate) const FILES: Subject = Subject { name: "fs", make: |dir| files(Arc::new(RealStorage::new(dir))) };
+pub(crate) const LSM: Subject = Subject { name: "lsm", make: lsm };
+pub(crate) const LMDB: Subject = Subject { name: "lmdb", make: lmdb };
+pub(crate) const GIT: Subject = Subject { name: "git", make: |dir| git(dir, Algorithm::Sha1) };
 const SIMULATED: Subject = Subject { name: "disk on the simulated disk", make: |_| disk(Arc::new(SimStorage::new())) };
 
 fn tag() -> FormatTag {
