@@ -63,6 +63,25 @@ impl Marking {
         Ok(())
     }
 
+    /// Marks an object whose record is at hand, and goes on from what it names later.
+    fn young(&mut self, roots: &Roots<'_>, oid: Oid, at: Location, record: &[u8]) -> Result<()> {
+        let Some(object) = object_of(Bytes::Borrowed(record), at) else {
+            self.open.push(oid);
+            return Ok(());
+        };
+        if !self.reached.insert(oid) {
+            return Ok(());
+        }
+        self.bytes += object.read_bytes() as u64;
+        let Self { reached, open, .. } = self;
+        (roots.children)(&oid, &object, &mut |child| {
+            if !reached.contains(&child) {
+                open.push(child);
+            }
+        })?;
+        roots.marked(self.reached.len() as u64, self.bytes)
+    }
+
     /// Goes on as [`Marking::reach`], and from what was absent. No thread appends meanwhile: what is absent now leads nowhere.
     fn end(&mut self, store: &OpenStore, roots: &Roots<'_>, from: impl IntoIterator<Item = Oid>) -> Result<()> {
         let absent = std::mem::take(&mut self.absent);
@@ -122,8 +141,8 @@ impl OpenStore {
         let mut given = roots.oids;
         for _ in 0..ROUNDS_MAX {
             let (from, end) = (unreached.end, read_lock(&self.refs).state.end);
-            let roots_now = self.refs_and_pins().into_iter().chain(self.young(from..end)?);
-            marking.reach(self, roots, roots_now.chain(given.iter().copied()))?;
+            self.mark_young(roots, &mut marking, from..end)?;
+            marking.reach(self, roots, self.refs_and_pins().into_iter().chain(given.iter().copied()))?;
             given = &[];
             if unreached.note(self, &marking, end)? < ROUND_PAGES {
                 break;
@@ -166,9 +185,9 @@ impl OpenStore {
         let refs = write_lock(&self.refs);
         let mut from = self.pins.roots();
         from.extend(refs.by_name.values().filter_map(object));
-        from.extend(self.young(unreached.end..refs.state.end)?);
         // Who is told how far it is may ask for refs.
         let roots = &roots.unwatched();
+        self.mark_young(roots, &mut marking, unreached.end..refs.state.end)?;
         marking.end(self, roots, from)?;
         unreached.note(self, &marking, refs.state.end)?;
         let (dead, swept) = self.choose(roots, &unreached, limits)?;
@@ -205,17 +224,18 @@ impl OpenStore {
         }
     }
 
-    /// Returns the objects on these pages that were appended since the oldest snapshot was taken.
-    fn young(&self, pages: Range<u64>) -> Result<Vec<Oid>> {
-        let Some(first) = self.pins.appended() else { return Ok(Vec::new()) };
+    /// Marks the objects on these pages that were appended since the oldest snapshot was taken, in the order of the pages: most of what
+    /// they name comes before them, so that little is looked up by id.
+    fn mark_young(&self, roots: &Roots<'_>, marking: &mut Marking, pages: Range<u64>) -> Result<()> {
+        let Some(first) = self.pins.appended() else { return Ok(()) };
         let first = first.max(pages.start);
-        let mut young = Vec::new();
+        let mut failed = None;
         self.database.each_page(first..pages.end.max(first), &mut |number, value| {
             let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason))?;
-            young.extend(page.records(number).map(|(oid, _, _)| oid));
-            Ok(true)
+            failed = page.records(number).try_for_each(|(oid, at, record)| marking.young(roots, oid, at, record)).err();
+            Ok(failed.is_none())
         })?;
-        Ok(young)
+        failed.map_or(Ok(()), Err)
     }
 
     /// Returns what is dropped of all that was not reached: no object before those that name it, so that whatever stays
