@@ -34,6 +34,17 @@ impl Done {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Returns what a line says: `before` until the first thing is done, and then how many are, with their bytes and the rate. A thing
+    /// is called `one`, several `many`.
+    pub(crate) fn line(&self, seconds: f64, before: &str, verb: &str, [one, many]: [&str; 2]) -> String {
+        let (items, bytes) = (self.items.load(Relaxed), self.bytes.load(Relaxed));
+        if items == 0 {
+            return format!("{before}, {}", text::span(seconds as u64));
+        }
+        let rate = text::bytes((bytes as f64 / seconds) as u64);
+        format!("{verb} {}, {} ({rate}/s)", text::count(items, one, many), text::bytes(bytes))
+    }
+
     /// Says how much was done in all, where one thread counts.
     pub(crate) fn set(&self, items: u64, bytes: u64) {
         self.items.store(items, Relaxed);

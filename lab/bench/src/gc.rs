@@ -301,11 +301,8 @@ impl Churn {
             }
         }
         let Some(head) = self.branch.head()? else { return Ok(Some("there is no head".into())) };
-        let mut listed = 0;
-        for commit in self.repo.log(&[head], LogOptions::default()) {
-            commit?;
-            listed += 1;
-        }
+        let mut log = self.repo.log(&[head], LogOptions::default());
+        let listed = log.try_fold(0, |count, commit| commit.map(|_| count + 1))?;
         let wanted = self.commits.min(self.retain as u64);
         if listed != wanted {
             return Ok(Some(format!("{listed} commits are kept, and there should be {wanted}")));

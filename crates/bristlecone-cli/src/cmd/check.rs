@@ -1,6 +1,6 @@
 //! `cone check`: is everything as it was written?
 
-use std::{num::NonZero, sync::atomic::Ordering::Relaxed};
+use std::num::NonZero;
 
 use bristlecone_any::{
     AnyRepo,
@@ -60,7 +60,9 @@ pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
                 Some(threads) => check::check_with(&repo, threads, &mut tell),
                 None => check::check(&repo, &mut tell),
             };
-            meanwhile(|seconds| line(&done, seconds), check)?
+            // The files of a store of the disk engine come before its objects.
+            let line = |seconds| done.line(seconds, "checking files", "checked", ["object", "objects"]);
+            meanwhile(line, check)?
         }
         Err(error) => Report::unopened(&error).ok_or(error)?,
     };
@@ -68,16 +70,6 @@ pub(super) fn run(args: CheckArgs, context: &mut Context) -> Result<()> {
     write_human(out, &report)?;
     out.document(describe(&report))?;
     if report.findings.is_empty() { Ok(()) } else { Err(Failure::answered()) }
-}
-
-/// What the progress line says. The files of a store of the disk engine come before its objects.
-fn line(done: &Done, seconds: f64) -> String {
-    let (objects, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
-    if objects == 0 {
-        return format!("checking files, {}", text::span(seconds as u64));
-    }
-    let rate = text::bytes((bytes as f64 / seconds) as u64);
-    format!("checked {}, {} ({rate}/s)", text::count(objects, "object", "objects"), text::bytes(bytes))
 }
 
 fn write_human(out: &mut Output, report: &Report) -> Result<()> {

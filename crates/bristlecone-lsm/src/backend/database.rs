@@ -394,6 +394,18 @@ mod tests {
 
     use super::*;
 
+    /// Makes a small page.
+    fn put(database: &Database, number: u64) -> Result<()> {
+        let mut changes = database.change();
+        changes.put_page(number, vec![0; 100].into());
+        changes.make(false)
+    }
+
+    /// Makes small pages, one after another, until it is enough.
+    fn put_until(database: &Database, enough: &AtomicBool) -> Result<()> {
+        (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(|number| put(database, number))
+    }
+
     #[test]
     fn what_leaves_the_index_waits_while_no_table_of_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
@@ -437,12 +449,7 @@ mod tests {
         let tree = &database.records.tree;
         let (enough, table) = (&AtomicBool::new(false), tree.get_flush_lock());
         thread::scope(|scope| {
-            let put = |number: u64| {
-                let mut changes = database.change();
-                changes.put_page(number, vec![0; 100].into());
-                changes.make(false)
-            };
-            let putting = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(put));
+            let putting = scope.spawn(move || put_until(database, enough));
             thread::sleep(PAUSE * 500);
             drop(table);
             let since = Instant::now();
@@ -477,12 +484,7 @@ mod tests {
         let tree = &database.records.tree;
         let (enough, table) = (&AtomicBool::new(false), tree.get_flush_lock());
         thread::scope(|scope| {
-            let put = |number: u64| {
-                let mut changes = database.change();
-                changes.put_page(number, vec![0; 100].into());
-                changes.make(false)
-            };
-            let putting = scope.spawn(move || (0..).take_while(|_| !enough.load(Relaxed)).try_for_each(put));
+            let putting = scope.spawn(move || put_until(database, enough));
             while tree.sealed_memtable_count() < SEALED_MAX && !putting.is_finished() {
                 thread::sleep(PAUSE);
             }
@@ -499,18 +501,13 @@ mod tests {
     fn a_change_is_not_made_yet_where_fjall_would_wait_after_it() {
         let dir = tempfile::tempdir().unwrap();
         let database = &Database::create(dir.path(), &LsmOptions::default()).unwrap();
-        let put = |number: u64| {
-            let mut changes = database.change();
-            changes.put_page(number, vec![0; 100].into());
-            changes.make(false)
-        };
         let table = database.records.tree.get_flush_lock();
         for number in 0..=SEALED_MAX as u64 {
-            put(number).unwrap();
+            put(database, number).unwrap();
             assert!(database.records.rotate_memtable().unwrap());
         }
         thread::scope(|scope| {
-            let putting = scope.spawn(|| put(99));
+            let putting = scope.spawn(|| put(database, 99));
             thread::sleep(PAUSE * 200);
             let is_made = database.page(99).unwrap().is_some();
             drop(table);

@@ -100,11 +100,8 @@ fn flood<F: Format>(format: &F, subject: &Subject) {
         assert_eq!(tree.get(path(entry)).unwrap().as_deref(), Some(&value(commit)[..]), "{}: {entry}", subject.name);
     }
     let head = main.head().unwrap();
-    let mut listed = 0;
-    for commit in repo.log(head.as_slice(), LogOptions::default()) {
-        commit.unwrap();
-        listed += 1;
-    }
+    let mut log = repo.log(head.as_slice(), LogOptions::default());
+    let listed = log.try_fold(0, |count, commit| commit.map(|_| count + 1)).unwrap();
     assert_eq!(listed, commits + 1, "{}", subject.name);
 }
 

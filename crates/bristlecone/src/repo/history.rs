@@ -15,7 +15,7 @@ use crate::{Cursor, Differences, Entries, Tree, Walk};
 mod ahead;
 mod ancestry;
 mod changes;
-mod circle;
+pub(super) mod circle;
 mod excluded;
 mod filter;
 mod graph;

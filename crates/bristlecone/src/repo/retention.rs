@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid};
 
-use super::Repo;
+use super::{Repo, history::circle::LineCheck};
 use crate::{
     AbsentCommits, Cut, CutRules, CutSize, Error, Keep, RefTarget, Result, Retention,
     backend::Keeping,
@@ -209,9 +209,9 @@ impl<F: Format> Commits<'_, F> {
     /// Returns the commit to which an object leads, itself or through tags, however many; `None` if to none: a tag of something else has
     /// no history.
     fn peel(&self, at: ObjRef) -> Result<Option<ObjRef>> {
-        let (mut at, mut marked, mut tags) = (at, None::<Oid>, 0_u64);
+        let (mut at, mut line) = (at, LineCheck::default());
         // Forged tags may go in a circle, which leads to no commit.
-        while marked != Some(at.oid) {
+        while !line.comes_back(at.oid) {
             let Some(object) = self.view.snapshot.read(&at)? else { return Ok(None) };
             match object.kind() {
                 Kind::Commit if object.location().is_some() => {
@@ -220,10 +220,6 @@ impl<F: Format> Commits<'_, F> {
                 Kind::Commit => return Ok(Some(at)),
                 Kind::Tag => {}
                 _ => return Ok(None),
-            }
-            tags += 1;
-            if tags.is_power_of_two() {
-                marked = Some(at.oid);
             }
             let tag = self.view.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;

@@ -96,11 +96,8 @@ impl UtxoTable for NativeSet {
         self.repo.wait_for_collection()?;
         self.repo.sweep(&[], &SweepLimits::default())?;
         let head = self.branch.head()?;
-        let mut kept = 0;
-        for commit in self.repo.log(head.as_slice(), LogOptions::default()) {
-            commit?;
-            kept += 1;
-        }
+        let mut log = self.repo.log(head.as_slice(), LogOptions::default());
+        let kept = log.try_fold(0, |count, commit| commit.map(|_| count + 1))?;
         let wanted = u64::from(retain).min(self.batches + 1);
         if kept != wanted {
             return Err(BenchError::Wrong {

@@ -1,6 +1,6 @@
 //! `cone map stat`: what a map is, how large it is, and whether its tree is what its entries make it.
 
-use std::{fs, sync::atomic::Ordering::Relaxed};
+use std::fs;
 
 use bristlecone::{
     Error, Kind, Map, ObjRef, Oid,
@@ -42,23 +42,15 @@ pub(super) struct StatArgs {
 pub(super) fn run(args: &StatArgs, context: &mut Context) -> Result<()> {
     let map = open_to_read(&context.globals, &args.read)?;
     let done = Done::default();
-    let (damage, mut all) = meanwhile(|seconds| line(&done, seconds), || look(args, &map, &done))?;
+    // Nothing is counted where LMDB's pages and Okra's nodes are checked.
+    let line = |seconds| done.line(seconds, "checking the map", "read", ["item", "items"]);
+    let (damage, mut all) = meanwhile(line, || look(args, &map, &done))?;
     if args.check {
         all.extend(fields! { "sound": damage.is_none(), "damage": damage.clone() });
     }
     write_human(&all, &mut context.out)?;
     context.out.document(all)?;
     if damage.is_some() { Err(Failure::answered()) } else { Ok(()) }
-}
-
-/// What the progress line says; nothing is counted where LMDB's pages and Okra's nodes are checked.
-fn line(done: &Done, seconds: f64) -> String {
-    let (read, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
-    if read == 0 {
-        return format!("checking the map, {}", text::span(seconds as u64));
-    }
-    let rate = text::bytes((bytes as f64 / seconds) as u64);
-    format!("read {}, {} ({rate}/s)", text::count(read, "item", "items"), text::bytes(bytes))
 }
 
 /// Returns the first fault, where one is looked for, and what the map is: nothing of one with a fault, whose sizes need not make
@@ -68,19 +60,17 @@ fn look(args: &StatArgs, map: &AnyMap, done: &Done) -> Result<(Option<String>, F
         AnyMap::Native(native) => {
             let map = native.map_at(args.read.at.as_ref())?;
             let damage = if args.check { check_native(native, &map, done)? } else { None };
-            let all = if damage.is_none() {
-                stat_native(native, &map, done)?
-            } else {
-                fields! {}
+            let all = match damage {
+                None => stat_native(native, &map, done)?,
+                Some(_) => fields! {},
             };
             Ok((damage, all))
         }
         AnyMap::Okra(map) => {
             let damage = if args.check { check_okra(map)? } else { None };
-            let all = if damage.is_none() {
-                stat_okra(map, done)?
-            } else {
-                fields! {}
+            let all = match damage {
+                None => stat_okra(map, done)?,
+                Some(_) => fields! {},
             };
             Ok((damage, all))
         }
