@@ -42,7 +42,7 @@ pub use objects::{
 };
 pub use persistence::{
     a_reopened_store_goes_on, a_sweep_leaves_what_another_handle_shows, another_handle_sees_what_was_appended,
-    everything_is_there_after_reopening, positions_go_on_after_reopening,
+    everything_is_there_after_reopening, positions_go_on_after_reopening, what_is_left_of_a_derived_file_is_removed,
 };
 pub use refs::{
     a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, batches_in_one_call_are_answered_each_on_its_own,

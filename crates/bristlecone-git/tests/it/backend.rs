@@ -68,18 +68,10 @@ fn git_reads_what_is_committed() {
 fn what_is_left_of_a_derived_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), false, Algorithm::Sha1).unwrap();
-    let (backend, repo) = open(dir.path(), GitOptions::default());
-    backend.write_derived("history", b"whole").unwrap();
-    drop((backend, repo));
-    let left = dir.path().join(".git/bristlecone/derived/history.new-0123456789abcdef");
-    std::fs::write(&left, "a part").unwrap();
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    std::fs::File::options().write(true).open(&left).unwrap().set_modified(old).unwrap();
-    for read_only in [true, false] {
-        let (backend, _repo) = open(dir.path(), GitOptions::default().read_only(read_only));
-        assert_eq!(left.exists(), read_only);
-        assert_eq!(backend.read_derived("history").unwrap().as_deref(), Some(&b"whole"[..]));
-    }
+    bristlecone_testkit::conformance::what_is_left_of_a_derived_file_is_removed(
+        &dir.path().join(".git/bristlecone/derived"),
+        &|read_only| open(dir.path(), GitOptions::default().read_only(read_only)).0,
+    );
 }
 
 #[test]

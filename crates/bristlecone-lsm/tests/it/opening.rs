@@ -1,6 +1,6 @@
 //! Opening and making stores: what is refused, and what a creation that was killed leaves.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use bristlecone::{
     Backend as _, Batch, Durability, Error, Expected, RefMove,
@@ -97,18 +97,11 @@ fn what_is_open_for_reading_is_not_written() {
 #[test]
 fn what_is_left_of_a_derived_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let backend = create(dir.path(), LsmOptions::default());
-    backend.write_derived("history", b"whole").unwrap();
-    drop(backend);
-    let left = dir.path().join("derived/history.new-0123456789abcdef");
-    fs::write(&left, "a part").unwrap();
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    fs::File::options().write(true).open(&left).unwrap().set_modified(old).unwrap();
-    for read_only in [true, false] {
-        let backend = open(dir.path(), read_only).unwrap();
-        assert_eq!(left.exists(), read_only);
-        assert_eq!(backend.read_derived("history").unwrap().as_deref(), Some(&b"whole"[..]));
-    }
+    drop(create(dir.path(), LsmOptions::default()));
+    bristlecone_testkit::conformance::what_is_left_of_a_derived_file_is_removed(
+        &dir.path().join("derived"),
+        &|read_only| Arc::new(open(dir.path(), read_only).unwrap()),
+    );
 }
 
 #[test]

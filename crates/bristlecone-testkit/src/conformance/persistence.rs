@@ -1,6 +1,11 @@
 //! What was appended is there when the store is opened again.
 
-use std::sync::Arc;
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bristlecone::{Backend, Durability, Error, Expected, RefMove, Roots, SweepLimits};
 use bristlecone_core::{Object, Oid};
@@ -171,5 +176,23 @@ pub fn a_sweep_leaves_what_another_handle_shows(backend: Arc<dyn Backend>, reope
         let there: Vec<bool> =
             samples.iter().map(|sample| handle.read(&sample.oid.into()).unwrap().is_some()).collect();
         assert_eq!(there, [false, false, false, true]);
+    }
+}
+
+/// What a process left that died while it wrote a derived file goes when the store is opened to be written. `derived`: the folder of
+/// these files; `open` opens the store, which nobody has open, to be read alone if it is told so.
+///
+/// # Panics
+/// If it is not so.
+pub fn what_is_left_of_a_derived_file_is_removed(derived: &Path, open: &dyn Fn(bool) -> Arc<dyn Backend>) {
+    open(false).write_derived("history", b"whole").unwrap();
+    let left = derived.join("history.new-0123456789abcdef");
+    fs::write(&left, "a part").unwrap();
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    File::options().write(true).open(&left).unwrap().set_modified(old).unwrap();
+    for read_only in [true, false] {
+        let backend = open(read_only);
+        assert_eq!(left.exists(), read_only);
+        assert_eq!(backend.read_derived("history").unwrap().as_deref(), Some(&b"whole"[..]));
     }
 }
