@@ -14,8 +14,8 @@ pub struct LsmOptions {
     /// After how many bytes of pages the index by id is written; so much is read again, at most, by the first search
     /// for an id after opening.
     pub index_bytes: u64,
-    /// How many bytes of pages the database collects in memory until it writes a table, for a new store. Up to four times as
-    /// many wait to be written; then commits wait.
+    /// How many bytes of pages the database collects in memory until it writes a table, up to 128 MiB. While three such tables wait to
+    /// be written, it collects up to four times as many, and no more than 128 MiB; then commits wait.
     pub memtable_bytes: u64,
     /// Whether threads of ours may work beside appends; without them, the next call does what they would do. The database
     /// has a thread of its own in any case, for compaction.

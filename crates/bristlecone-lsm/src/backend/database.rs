@@ -58,8 +58,11 @@ const RUNS_MAX: usize = 26;
 /// While as many are sealed as may be, the next one may grow to so many times its size: the thread that writes memtables also merges
 /// tables, which takes a second at times.
 const MEMTABLE_GROWTH_MAX: u64 = 4;
+/// From so many bytes on fjall takes a memtable for full, in stores of this version: they are sealed here before that, or appends wait.
+/// Versions of before leave sealing to it.
+const FULL_BYTES: u64 = 128 << 20;
 /// How often blocks of data restart, level by level. It is what fjall does by itself, with a word more: fjall keeps a keyspace's options
-/// and does not tell from which size on it takes a memtable for full, so that this says of a keyspace that it never does.
+/// and does not tell from which size on it takes a memtable for full, so that this says of a keyspace that it is [`FULL_BYTES`].
 const RESTARTS: [u8; 3] = [10, 16, 16];
 /// How often a waiting append looks again, and how long it waits at most.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -121,8 +124,7 @@ impl Database {
             }
             let keyspace = || {
                 let mut options = KeyspaceCreateOptions::default()
-                    // Memtables are sealed here.
-                    .max_memtable_size(u64::MAX)
+                    .max_memtable_size(FULL_BYTES)
                     .data_block_restart_interval_policy(RestartIntervalPolicy::new(RESTARTS))
                     .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
                 // Else a search reads the filter and the block index of a whole table, a megabyte each.
@@ -145,12 +147,11 @@ impl Database {
         };
         match guarded(&path, start)? {
             Some((db, records, ids, refs)) => {
-                let memtable_bytes = options.memtable_bytes;
-                let is_never_full =
-                    |keyspace: &&Keyspace| keyspace.config.data_block_restart_interval_policy[..] == RESTARTS;
-                let may_grow = [&records, &ids, &refs].iter().all(is_never_full);
-                let grown = memtable_bytes.max(OTHER_MEMTABLE_BYTES).saturating_mul(MEMTABLE_GROWTH_MAX);
-                let memtable_bytes_max = may_grow.then_some(grown);
+                let memtable_bytes = options.memtable_bytes.min(FULL_BYTES);
+                let is_new = |keyspace: &&Keyspace| keyspace.config.data_block_restart_interval_policy[..] == RESTARTS;
+                let may_grow = [&records, &ids, &refs].iter().all(is_new);
+                let grown = memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
+                let memtable_bytes_max = may_grow.then_some(grown.min(FULL_BYTES));
                 Ok(Self { db, records, ids, refs, path, memtable_bytes, memtable_bytes_max })
             }
             None => Err(lost(&path, "the database of this store lacks a keyspace")),
