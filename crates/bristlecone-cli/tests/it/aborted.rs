@@ -372,8 +372,10 @@ fn a_signal_that_was_heard_while_a_lock_was_waited_for_has_its_own_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let lock = place.file("r/.git/index.lock", "");
         let setting = Working::begin(&place, ["-r", "r", "set", "--worktree", "a", "2"]);
-        thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(500));
         setting.signal(signal);
+        // Else the lock may be free before the process has heard of it.
+        thread::sleep(Duration::from_millis(300));
         fs::remove_file(lock).unwrap();
         let (_, run) = setting.end();
         run.failed(code, &[]);
