@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bristlecone_any::AnyRepo;
+use bristlecone_any::{AnyRepo, Error};
 
 use crate::failure::{Failure, Result};
 
@@ -64,6 +64,14 @@ pub(crate) fn writes_to(repo: &AnyRepo) {
 pub(crate) fn makes(made: Option<Made>) {
     lock(&STATE).made = made;
     signals::watch();
+}
+
+/// Passes on the store that the command made, or why it did not: one that another process made meanwhile stays.
+pub(crate) fn made<T>(store: bristlecone_any::Result<T>) -> Result<T> {
+    if let Err(Error::Store(bristlecone::Error::Exists { .. })) = &store {
+        made_it();
+    }
+    Ok(store?)
 }
 
 /// Notes that the store which the command makes is there for other processes: it is made, and is filled now.

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use bristlecone_any::{
-    AnyFormat, Place, STORE_DIR,
+    AnyFormat, Found, Place, STORE_DIR,
     copy::{self, CopiedRef, CopyOptions, CopyReport, Loss, RefChange},
     store_dir,
 };
@@ -95,7 +95,7 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
         )?
     } else {
         ending::makes(made_at(&to_place, globals.wait_ms()?)?);
-        copy::open_or_make(&to_place, &from, format, &globals.options(access)?)?
+        ending::made(copy::open_or_make(&to_place, &from, format, &globals.options(access)?))?
     };
     tell_of_losses(&to);
     if access == Access::Write {
@@ -155,8 +155,11 @@ fn git_format(place: &Place, from: &bristlecone_any::AnyRepo) -> Option<AnyForma
 
 /// Returns what is removed again if it was made and the copy fails. What a copy has saved stays.
 fn made_at(place: &Place, wait_ms: u64) -> Result<Option<Made>> {
-    if place.find().is_ok() {
-        return Ok(None);
+    // One without a header may be one that another process is making: that is waited for.
+    match place.find() {
+        Ok(Found::Disk(dir)) if !dir.join("store").exists() => {}
+        Ok(_) => return Ok(None),
+        Err(_) => {}
     }
     match place {
         Place::Folder(dir) => {

@@ -143,7 +143,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let options = context.globals.options(Access::Write)?.format(format);
     ending::makes(Made::store(&dir, context.globals.wait_ms()?)?);
     let (place, backend) = args.backend.place(dir.clone());
-    let repo = options.create(place)?;
+    let repo = ending::made(options.create(place))?;
     ending::writes_to(&repo);
     repo.set_head(&branch)?;
     if git.is_some() {

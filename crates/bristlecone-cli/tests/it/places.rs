@@ -1,6 +1,6 @@
 //! Where stores are made: several processes at once, folders of other stores, names that are none.
 
-use std::{fs, os::unix::fs::symlink, thread};
+use std::{ffi::OsStr, fs, os::unix::fs::symlink, thread};
 
 use bristlecone_needs::needs;
 
@@ -62,6 +62,14 @@ fn a_store_that_another_process_makes_is_waited_for() {
     let folder = fs::File::open(place.path("data/.bristlecone")).unwrap();
     folder.lock().unwrap();
     place.fails(3, &["another process is making a store", "--wait"], ["init", "data", "--wait", "0.1"]);
+    let source = Place::with_store();
+    let (from, to) = (source.path("."), place.path("data"));
+    let copy = [from.as_os_str(), to.as_os_str()];
+    let arguments = [&["--wait", "0.1", "copy"].map(OsStr::new)[..], &copy].concat();
+    place.fails(3, &["another process is making a store", "--wait"], &arguments);
+    fs::create_dir(place.path("data/.bristlecone/segments")).unwrap();
+    place.fails(3, &["another process is making a store", "--wait"], &arguments);
+    fs::remove_dir(place.path("data/.bristlecone/segments")).unwrap();
     drop(folder);
     place.ok(["init", "data"]);
 }
