@@ -56,7 +56,10 @@ pub use snapshots::{
     a_sweep_within_limits_leaves_no_part, positions_order_the_moves_of_refs,
     readers_find_everything_while_others_sweep, what_an_old_snapshot_shows_is_not_built_on,
 };
-pub use sweeps::{what_was_appended_again_is_dropped_from_every_place, who_watches_a_sweep_may_read_meanwhile};
+pub use sweeps::{
+    appends_go_on_while_a_sweep_marks, what_was_appended_again_is_dropped_from_every_place,
+    who_watches_a_sweep_may_read_meanwhile,
+};
 
 /// Makes a new, empty backend.
 pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
@@ -97,6 +100,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a sweep drops what nothing leads to", a_sweep_drops_what_nothing_leads_to),
     ("what was appended again is dropped from every place", what_was_appended_again_is_dropped_from_every_place),
     ("who watches a sweep may read meanwhile", who_watches_a_sweep_may_read_meanwhile),
+    ("appends go on while a sweep marks", appends_go_on_while_a_sweep_marks),
     ("a snapshot keeps what it shows", a_snapshot_keeps_what_it_shows),
     ("a refreshed snapshot is as a new one", a_refreshed_snapshot_is_as_a_new_one),
     ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),

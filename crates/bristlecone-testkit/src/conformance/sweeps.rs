@@ -1,6 +1,14 @@
 //! Sweeps: objects that were appended more than once, and who may read meanwhile.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    cell::Cell,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use bristlecone::{Backend, Durability, Error, Expected, Roots, SweepLimits, SweepStatus};
 use bristlecone_core::{Location, ObjRef, Object, Oid};
@@ -14,6 +22,9 @@ const BYTES: [usize; 3] = [300, 20_000, 2_200_000];
 const MARKED: u64 = 700;
 /// A sweep of these that takes longer waits for itself.
 const SWEEP_MAX: Duration = Duration::from_secs(120);
+
+/// An append of a few objects that takes longer waits for the sweep.
+const APPEND_MAX: Duration = Duration::from_secs(30);
 
 /// Sweeps a backend in which no object names another; `roots` stay. Returns how many objects went.
 fn sweep(backend: &dyn Backend, roots: &[&Sample]) -> u64 {
@@ -99,4 +110,47 @@ pub fn who_watches_a_sweep_may_read_meanwhile(make: Make<'_>) {
     let swept = ended.recv_timeout(SWEEP_MAX).expect("the sweep ends");
     assert_eq!(swept.expect("a sweep"), 0);
     sweeping.join().expect("the thread ends");
+}
+
+/// Appends do not wait while a sweep marks that tells how far it is, and what they bring beside a snapshot, or lead a ref to,
+/// stays.
+///
+/// # Panics
+/// If it is not so.
+pub fn appends_go_on_while_a_sweep_marks(make: Make<'_>) {
+    let backend = make();
+    if !backend.capabilities().sweep {
+        return;
+    }
+    let family = family(&*backend);
+    let samples: Vec<Sample> = (0..MARKED).map(|number| family.contents(number, 20)).collect();
+    let [named, again, new, gone] = [1, 2, 3, 4].map(|number| family.contents(MARKED + number, 20));
+    let there = [&samples[..], &[named.clone(), again.clone(), gone.clone()]].concat();
+    append_all(&*backend, &there, &[], Durability::None).expect("an append");
+    let oids: Vec<Oid> = samples.iter().map(|sample| sample.oid).collect();
+    let (name, asked, held) = (family.ref_name("main"), AtomicBool::new(false), Cell::new(None));
+    let watch = |_: &SweepStatus| -> Result<(), Error> {
+        if asked.swap(true, Relaxed) {
+            return Ok(());
+        }
+        held.set(Some(backend.snapshot(&[])));
+        let (sender, ended) = mpsc::channel();
+        let (backend, moves) = (backend.clone(), [set(&name, Expected::Any, object(named.oid))]);
+        let appended = [again.clone(), new.clone()];
+        // If it waits for the sweep, nobody waits for it.
+        thread::spawn(move || sender.send(append_all(&*backend, &appended, &moves, Durability::None).map(drop)));
+        ended.recv_timeout(APPEND_MAX).expect("the append ends")
+    };
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let swept = backend.sweep(&Roots::new(&oids, &children).watch(&watch), &SweepLimits::default());
+    if !asked.load(Relaxed) {
+        return;
+    }
+    swept.expect("a sweep");
+    [&named, &again, &new].iter().for_each(|sample| sample.expect(&*backend, Location::NONE).unwrap());
+    assert!(backend.read(&gone.oid.into()).unwrap().is_none());
+    // What no ref leads to goes once no snapshot holds it.
+    drop(held);
+    assert_eq!(sweep(&*backend, &samples.iter().collect::<Vec<_>>()), 2);
+    named.expect(&*backend, Location::NONE).unwrap();
 }

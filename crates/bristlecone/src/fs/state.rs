@@ -66,6 +66,8 @@ pub(super) struct FsState {
     pub(super) known: RwLock<KnownObjects>,
     /// What only the holder of the store's lock uses.
     pub(super) writer: Mutex<Writer>,
+    /// Held by the thread that sweeps.
+    pub(super) sweeping: Mutex<()>,
     pub(super) sweeps: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
@@ -184,6 +186,7 @@ impl FsState {
             pins: Pins::default(),
             refs: RwLock::new(refs),
             known: RwLock::default(),
+            sweeping: Mutex::default(),
             writer: Mutex::new(Writer {
                 unsynced,
                 own: OidMap::default(),

@@ -12,12 +12,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     durable::object_ids,
     object,
-    state::{FsState, KnownRefs, Writer},
+    state::{FsSnapshot, FsState, KnownRefs, Writer},
 };
 use crate::{
     Error,
     backend::{Reached, RefTarget, Roots, SweepLimits, Swept},
-    sync::{read_lock, write_lock},
+    sync::{lock, read_lock, write_lock},
 };
 
 /// The list of what a sweep removes.
@@ -25,42 +25,79 @@ const SWEEP: &str = "sweep";
 /// No list is longer: it would be of a hundred million objects.
 const SWEEP_BYTES_MAX: u64 = 1 << 33;
 
+/// Rounds beside appends. What so few objects bring during one waits until appends do.
+const ROUNDS_MAX: usize = 24;
+const ROUND_OBJECTS: usize = 1 << 10;
+
+/// What was marked beside appends.
+struct Marked {
+    /// What is appended from place `first` on it keeps.
+    reader: FsSnapshot,
+    first: u64,
+    reached: Reached,
+    /// What was appended from this place on was not looked at.
+    seen: u64,
+    /// Objects that were there and not reached.
+    unreached: Vec<Oid>,
+}
+
 impl FsState {
-    /// Drops what nothing leads to. No thread appends or moves a ref meanwhile, nor takes a snapshot while it is decided what goes;
-    /// reading goes on.
+    /// Drops what nothing leads to. It marks beside appends; no thread appends, moves a ref or takes a snapshot while it decides what
+    /// goes, and removes that. Reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        self.locked(|writer| self.sweep_locked(writer, roots, limits))
+        let _one = lock(&self.sweeping);
+        let reader = self.locked(|writer| {
+            self.refuse_others()?;
+            self.make_durable(writer, None)?;
+            Ok(self.reader())
+        })?;
+        let marked = self.mark(reader, roots)?;
+        self.locked(|writer| self.sweep_marked(writer, marked, roots, limits))
     }
 
-    fn sweep_locked(
+    /// Returns a snapshot, and the place of what is appended next. The caller holds the store's lock.
+    fn reader(self: &Arc<Self>) -> (FsSnapshot, u64) {
+        let next = read_lock(&self.known).next;
+        (self.snapshot(&[]), next)
+    }
+
+    /// Marks what is reached, and lists what is not.
+    fn mark(&self, (reader, first): (FsSnapshot, u64), roots: &Roots<'_>) -> Result<Marked, Error> {
+        let (mut reached, mut seen) = (Reached::default(), 0);
+        for round in 0..ROUNDS_MAX {
+            let (young, next) = self.young(seen);
+            if round > 0 && young.len() < ROUND_OBJECTS {
+                break;
+            }
+            seen = next;
+            // Appends do not wait for the refs meanwhile.
+            let from = self.refs_and_pins(&read_lock(&self.refs));
+            roots.reach(&reader, &mut reached, young.into_iter().chain(from))?;
+        }
+        let unreached = object_ids(&self.files)?.filter(|oid| !reached.oids.contains(oid)).collect();
+        Ok(Marked { reader, first, reached, seen, unreached })
+    }
+
+    fn sweep_marked(
         self: &Arc<Self>,
         writer: &mut Writer,
+        mut marked: Marked,
         roots: &Roots<'_>,
         limits: &SweepLimits,
     ) -> Result<Swept, Error> {
-        // What the snapshots of other processes keep is not known here.
-        if let Some(session) = &self.session
-            && let Some((file, holder)) = session.other(&self.files)?
-        {
-            return Err(Error::Locked { file, holder, waited_ms: 0 });
+        if marked.first < read_lock(&self.known).foreign {
+            // Another process had the store meanwhile. What it appended was not looked at.
+            drop(marked);
+            self.refuse_others()?;
+            marked = self.mark(self.reader(), roots)?;
         }
-        self.refuse_older()?;
+        self.refuse_others()?;
         self.make_durable(writer, None)?;
-        // Taken before the lock, which it needs itself.
-        let reader = self.snapshot(&[]);
-        let mut from = self.pins.roots();
-        from.extend(self.young());
-        from.extend(read_lock(&self.refs).table.by_name.values().filter_map(|target| match target {
-            RefTarget::Object(at) => Some(at.oid),
-            RefTarget::Symbolic(_) => None,
-        }));
-        let mut reached = Reached::default();
-        roots.reach(&reader, &mut reached, from)?;
+        let Marked { reader, mut reached, seen, unreached, .. } = marked;
         let mut refs = write_lock(&self.refs);
-        // What snapshots were told to keep meanwhile.
-        roots.unwatched().reach(&reader, &mut reached, self.pins.roots())?;
-        let live = reached.oids;
-        let dead: Vec<Oid> = object_ids(&self.files)?.filter(|oid| !live.contains(oid)).collect();
+        let from = self.refs_and_pins(&refs).into_iter().chain(self.young(seen).0).chain(reached.take_absent());
+        roots.unwatched().reach(&reader, &mut reached, from)?;
+        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !reached.oids.contains(oid)).collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         if dead.is_empty() || limits.dry_run {
             return Ok(swept);
@@ -73,6 +110,27 @@ impl FsState {
         self.remove_listed(&mut refs, &dead)?;
         writer.unsynced.clear()?;
         Ok(swept)
+    }
+
+    /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what snapshots keep is then not
+    /// known here. The caller holds the store's lock.
+    fn refuse_others(&self) -> Result<(), Error> {
+        if let Some(session) = &self.session
+            && let Some((file, holder)) = session.other(&self.files)?
+        {
+            return Err(Error::Locked { file, holder, waited_ms: 0 });
+        }
+        self.refuse_older()
+    }
+
+    /// Returns what refs lead to, and what snapshots hold.
+    fn refs_and_pins(&self, refs: &KnownRefs) -> Vec<Oid> {
+        let mut from = self.pins.roots();
+        from.extend(refs.table.by_name.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        }));
+        from
     }
 
     /// Fails if a snapshot is held that another process may have appended after: what it keeps of that is not known here.
@@ -88,11 +146,12 @@ impl FsState {
         }
     }
 
-    /// Returns the objects that were appended since the oldest snapshot was taken.
-    fn young(&self) -> Vec<Oid> {
-        let Some(first) = self.pins.appended() else { return Vec::new() };
+    /// Returns the objects that were appended since the oldest snapshot was taken, from place `seen` on, and the place behind them.
+    fn young(&self, seen: u64) -> (Vec<Oid>, u64) {
         let known = read_lock(&self.known);
-        known.places.iter().filter(|(_, place)| **place >= first).map(|(oid, _)| *oid).collect()
+        let Some(first) = self.pins.appended() else { return (Vec::new(), known.next) };
+        let first = first.max(seen);
+        (known.places.iter().filter(|(_, place)| **place >= first).map(|(oid, _)| *oid).collect(), known.next)
     }
 
     fn write_list(&self, dead: &[Oid]) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, SweepStatus, 
 impl<F: Format> Repo<F> {
     /// Drops objects that nothing leads to: no ref, no tree or walk that is held, and none of `roots`; at most as many as
     /// `limits` say. Commits that the store's retention keeps no longer ([`Repo::set_retention`]) go, too. Reading and edits go on
-    /// meanwhile; commits wait, except on the disk engine.
+    /// meanwhile, and so do commits while it marks; for what comes after that they wait, except on the disk engine.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo, SweepLimits};
