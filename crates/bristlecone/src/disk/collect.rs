@@ -136,8 +136,12 @@ impl DiskState {
             collection.live.count(COLD);
             collection.pace.begin(SweepStep::Copy);
             let done = collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector));
-            // Another collection may be what was in the way.
-            done.map_err(|error| collector.check().err().unwrap_or(error))?;
+            if let Err(error) = done {
+                // Another collection may be what was in the way, and files of these names may be its own by now.
+                let lost = collector.check().err();
+                collection.files.announced |= lost.is_some();
+                return Err(lost.unwrap_or(error));
+            }
             swept.commits = collection.cut_count();
             *lock(&self.held) = std::mem::take(&mut collection.held);
         }

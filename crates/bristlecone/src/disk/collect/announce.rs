@@ -27,6 +27,8 @@ impl DiskState {
         for round in 0.. {
             self.go_through(collection)?;
             collection.files.finish_segment()?;
+            // The marks that it names have names that another collection would give, too.
+            collector.check()?;
             let mut state = collection.state()?;
             self.write_state(collector, &mut state)?;
             let last = round >= ROUNDS_MAX;
@@ -47,6 +49,7 @@ impl DiskState {
                         return Ok(());
                     }
                     collection.files.finish_segment()?;
+                    collector.check()?;
                     state = collection.state()?;
                     self.write_state(collector, &mut state)?;
                 }

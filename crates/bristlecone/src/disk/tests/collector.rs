@@ -47,6 +47,40 @@ fn of_two_collections_at_once_the_one_whose_lock_was_removed_changes_nothing() {
     is_whole(&again);
 }
 
+/// Both mark what is live of one cold segment, each something else, in a file of the same name.
+#[test]
+fn marks_of_a_collection_are_let_be_by_one_whose_lock_was_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = with_garbage(dir.path());
+    for (number, name) in [(100, "side"), (101, "third")] {
+        one.append(batch(number..number + 1, 300), &[to(name, number, Expected::Any)], Durability::None).unwrap();
+    }
+    assert!(sweep(&one, &SweepLimits::default(), &|| ()).unwrap().objects > 0);
+    let other = open(dir.path(), small());
+    let remove = |backend: &DiskBackend, name: &str| {
+        let gone = RefMove { name: name.to_owned(), expected: Expected::Any, to: None };
+        backend.append(Batch::new(), &[gone], Durability::None).unwrap();
+    };
+    remove(&one, "side");
+    let hides = SweepLimits::default().slack(100);
+    let done = std::cell::Cell::new(false);
+    let failed = sweep(&one, &hides, &|| {
+        if !done.replace(true) {
+            std::fs::remove_file(dir.path().join(files::COLLECTOR)).unwrap();
+            remove(&other, "third");
+            assert_eq!(sweep(&other, &hides, &|| ()).unwrap().objects, 2);
+        }
+    });
+    assert!(matches!(&failed, Err(Error::Lost { file, .. }) if file.ends_with("collector")), "{failed:?}");
+    assert!(dir.path().join("segments/00000001-00000002.live").exists());
+    is_whole(&one);
+    is_whole(&other);
+    drop((one, other));
+    let again = open(dir.path(), small());
+    is_whole(&again);
+    assert!((100..102).all(|number| again.read(&oid(number).into()).unwrap().is_none()));
+}
+
 #[test]
 fn a_file_with_the_last_number_of_cold_segments_is_named_and_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
