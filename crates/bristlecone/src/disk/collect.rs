@@ -107,6 +107,10 @@ impl DiskState {
             begun = Some((log.tail.segment, log.tail.location(), self.published.refs().rows("")));
             Ok(())
         })?;
+        if !limits.dry_run {
+            // What one that was killed has copied takes room, which this one may lack. What cannot be removed now is tried again.
+            let _ = self.remove_emptied();
+        }
         let Some((cut, start, mut refs)) = begun else { return Err(Error::Unanswered) };
         let mut targets = Vec::new();
         while let Some(target) = refs.next_object()? {

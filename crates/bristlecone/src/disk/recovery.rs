@@ -14,7 +14,7 @@ use std::io;
 use super::{
     StoreHeader,
     durable::{claimed_end, prepare},
-    files::{CHUNK_BYTES, SEGMENTS, SPARE, names_of_segments, segment_name, segment_number},
+    files::{CHUNK_BYTES, SEGMENTS, SPARE, cold_number, names_of_segments, segment_name, segment_number},
     frame::{self, Frame},
     log::{DiskState, LogWriter, Tail},
     refs::Refs,
@@ -123,6 +123,10 @@ impl DiskState {
         for name in self.storage.list(SEGMENTS).unwrap_or_default() {
             if name.starts_with(SPARE) {
                 self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
+            }
+            if cold_number(&name).is_some() {
+                // The first collection may have been cut short: then there is no state to tell.
+                self.emptied.store(true, Relaxed);
             }
         }
     }

@@ -510,6 +510,49 @@ fn a_collection_that_fails_gives_back_the_room_that_it_took() {
     assert!(removed > 10 && named > 0, "{removed} removed, {named} named");
 }
 
+/// A process is killed after each call of the first collection: what it has copied goes before another collection needs the room, and
+/// when the store is opened.
+#[test]
+fn what_a_killed_collection_copied_is_given_back() {
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let sweep = |backend: &DiskBackend| backend.sweep(&Roots::new(&[], &children), &SweepLimits::default());
+    let copied = |disk: &SimStorage| {
+        let files = disk.files();
+        files.iter().filter(|(name, bytes)| name.ends_with(".cold") && *bytes > 0).count()
+    };
+    let mut left = 0;
+    for call in 1.. {
+        let disk = SimStorage::new();
+        let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap();
+        let mut large = Batch::new();
+        large.put(Kind::Contents, oid(1), &vec![7; 64 << 10], &[], &[]);
+        backend.append(large, &[move_to("large", Some(1))], Durability::None).unwrap();
+        append_garbage(&backend, 2);
+        let process = disk.process();
+        let killed = DiskBackend::open(Arc::new(process.clone()), None, tiny(), false).unwrap();
+        process.stop_after(process.process_calls() + call);
+        let swept = sweep(&killed);
+        drop(killed);
+        backend.position().unwrap();
+        if swept.is_ok() {
+            break;
+        }
+        if backend.sweeps() > 0 || copied(&disk) == 0 {
+            continue;
+        }
+        left += 1;
+        let later = disk.fork();
+        drop(DiskBackend::open(Arc::new(later.clone()), None, tiny(), false).unwrap());
+        assert_eq!(copied(&later), 0, "opened after call {call}");
+        disk.limit_space(Some(disk.bytes() + (16 << 10)));
+        assert_eq!(sweep(&backend).unwrap().objects, 1, "after call {call}");
+        assert_eq!(copied(&disk), 1, "after call {call}");
+        assert_eq!(backend.read(&oid(1).into()).unwrap().unwrap().body(), [7; 64 << 10]);
+        backend.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+    assert!(left > 1, "{left}");
+}
+
 #[test]
 fn what_aborted_work_left_is_given_back() {
     let disk = SimStorage::new();
