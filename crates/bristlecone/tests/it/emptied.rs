@@ -1,11 +1,14 @@
 //! Files that collections emptied are removed once nothing reads them, also where nothing takes their place.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use bristlecone::{
     Backend, Batch, Durability, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend, storage::Storage,
 };
-use bristlecone_testkit::sim::SimStorage;
+use bristlecone_testkit::sim::{Fault, Hooked, SimStorage, Times};
 
 use crate::{
     collect::{append, children_of, move_to, oid, reached},
@@ -74,6 +77,38 @@ fn the_highest_cold_segment_is_removed_when_all_of_it_is_dead_and_its_number_is_
             assert_eq!(check(backend), []);
         }
     }
+}
+
+/// The file that takes the place of the highest cold segment cannot be made: all else goes, and so does that once there is room.
+#[test]
+fn a_full_disk_keeps_no_more_than_the_highest_cold_segment() {
+    let disk = SimStorage::new();
+    let full = Arc::new(AtomicBool::new(false));
+    let (hooked, is_full) = (disk.clone(), full.clone());
+    let storage = Hooked::new(Arc::new(disk.clone()), move |coming| {
+        if coming.method == "open" && coming.name.starts_with("segments/next-") && is_full.load(Relaxed) {
+            hooked.fail_at(hooked.calls() + 1, Fault::NoSpace, Times::Once);
+        }
+    });
+    let backend = DiskBackend::create(Arc::new(storage), format_tag(), tiny()).unwrap();
+    settle(&backend, "a", 1, false);
+    settle(&backend, "b", 2, true);
+    let other = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
+    let snapshot = other.snapshot(&[]);
+    append(&backend, 3, &[], Some("garbage")).unwrap();
+    ["b", "garbage"].into_iter().for_each(|name| drop_ref(&backend, name));
+    assert!(sweep(&backend, false).objects > 0);
+    let segments = || disk.list("segments").unwrap().iter().filter(|name| name.ends_with(".seg")).count();
+    assert!(segments() > 1, "a snapshot of before keeps them");
+    drop((snapshot, other));
+    full.store(true, Relaxed);
+    sweep(&backend, false);
+    assert_eq!((segments(), cold(&disk)), (1, vec!["00000001.cold".to_owned(), "00000002.cold".to_owned()]));
+    assert!(backend.collected().unwrap().emptied_bytes > 0);
+    full.store(false, Relaxed);
+    sweep(&backend, false);
+    assert_eq!((cold(&disk), backend.collected().unwrap().emptied_bytes), (vec!["00000001.cold".to_owned()], 0));
+    assert_eq!((reached(&backend, "a"), check(&backend)), (vec![1], vec![]));
 }
 
 #[test]

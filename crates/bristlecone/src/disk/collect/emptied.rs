@@ -33,9 +33,11 @@ impl DiskState {
         // A process that has told its state has opened what it needs of the tables.
         let named = self.tables_named(table.state.base)?;
         let mut names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        let highest = names.iter().filter_map(|name| cold_number(name)).max();
+        let is_highest = |name: &str| highest.is_some() && cold_number(name) == highest;
         // Of the log the oldest first, whatever stops it: a writer that was passed goes on where its segment is gone, and must not
-        // find that and not the next.
-        names.sort_unstable_by_key(|name| segment_number(name));
+        // find that and not the next. Last what gives way to an empty file, for which a full disk may have no room as yet.
+        names.sort_unstable_by_key(|name| (is_highest(name), segment_number(name)));
         // The file of a state is there as long as something reads by it. Those that a limit let go of are gone, though it may be longer
         // by now: who told one of them needs no more than the next one has.
         let told = if oldest == 0 {
@@ -44,7 +46,6 @@ impl DiskState {
             names.iter().filter_map(|name| state_epoch(name)).filter(|&epoch| epoch >= oldest).min()
         };
         let Some(before) = told.map_or(Ok(None), |epoch| self.read_state_file(epoch))? else { return Ok(u64::MAX) };
-        let highest = names.iter().filter_map(|name| cold_number(name)).max();
         for name in names {
             let number = segment_number(&name).or_else(|| cold_number(&name));
             let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
@@ -63,8 +64,7 @@ impl DiskState {
                 || old_refs
                 || number.is_some_and(|number| !table.has(number) && !before.needs(number, &table.state))
             {
-                let is_highest = highest.is_some() && cold_number(&name) == highest;
-                self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest)?;
+                self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest(&name))?;
             } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
                 let length =
                     self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
