@@ -159,6 +159,8 @@ impl DiskState {
         if !nothing {
             // It is an estimate, and an old one does no harm.
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
+            // When the state was named, it was still counted.
+            self.look_for_garbage();
             self.remove_emptied()?;
         }
         self.rewrite(roots, limits, &collector, (&mut pace, &mut settled))?;

@@ -291,6 +291,21 @@ fn a_store_that_keeps_all_collects_once_a_share_is_known_to_be_garbage_and_once_
 }
 
 #[test]
+fn what_a_collection_dropped_that_was_asked_for_makes_no_other_one_due() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    (100..140).for_each(|number| _ = ahead(&backend, number, 3000));
+    drop(backend);
+    let backend = open(dir.path(), small());
+    assert_eq!(backend.sweep_due(), SweepDue::Now);
+    let none = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let swept = backend.sweep(&Roots::new(&[], &none), &SweepLimits::default()).unwrap();
+    assert!(swept.objects >= 40, "{swept:?}");
+    assert_eq!((backend.sweep_due(), backend.stats().reclaimable_bytes), (SweepDue::No, 0));
+}
+
+#[test]
 fn a_store_of_version_1_collects_nothing_by_itself() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small().version(1));
