@@ -563,6 +563,14 @@ impl DiskBackend {
         self.shared.refresh()?;
         Ok(!Arc::ptr_eq(table, &self.shared.table()))
     }
+
+    /// Ends reading by a table. If a collection went on meanwhile, others were told that something is still read by it.
+    fn leave_table(&self, table: Arc<SegmentTable>) {
+        if table.state.epoch != self.shared.tables.epoch() {
+            drop(table);
+            self.shared.left_table();
+        }
+    }
 }
 
 impl Drop for DiskBackend {
@@ -670,7 +678,9 @@ impl Backend for DiskBackend {
             let table = self.shared.table();
             let read = self.shared.view(&table).read(at);
             if !self.goes_on(&read, &table)? {
-                return Ok(read?.map(Object::into_static));
+                let read = read.map(|found| found.map(Object::into_static));
+                self.leave_table(table);
+                return read;
             }
         }
     }
@@ -843,6 +853,7 @@ impl Backend for DiskBackend {
             let done = self.shared.view(&table).each_with_prefix(prefix, each);
             // What was found is given again.
             if !self.goes_on(&done, &table)? {
+                self.leave_table(table);
                 return done;
             }
         }

@@ -11,7 +11,7 @@ use bristlecone::{
 use bristlecone_testkit::sim::{Fault, Hooked, SimStorage, Times};
 
 use crate::{
-    collect::{append, children_of, move_to, oid, reached},
+    collect::{append, children_of, move_to, oid, reached, store},
     engine::{check, format_tag, tiny, tiny_as_shipped, tiny_with_maps},
 };
 
@@ -122,4 +122,29 @@ fn a_store_of_which_nothing_is_left_gives_back_all_of_its_cold_segments() {
     assert_eq!((cold(&disk), backend.collected().unwrap().emptied_bytes), (vec![], 0));
     settle(&backend, "c", 3, false);
     assert_eq!((cold(&disk), reached(&backend, "c")), (vec!["00000003.cold".to_owned()], vec![3]));
+}
+
+/// A process that only reads learns of a collection while it looks for what is nowhere; then it reads by the state of before no more.
+#[test]
+fn who_learns_of_a_collection_while_it_looks_for_an_object_keeps_no_files() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = store(&options);
+        append(&backend, 20, &[], Some("20")).unwrap();
+        sweep(&backend, false);
+        let (backend, armed) = (Arc::new(backend), Arc::new(AtomicBool::new(false)));
+        let (other, is_armed) = (backend.clone(), armed.clone());
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "open" && coming.name.ends_with(".cold") && is_armed.swap(false, Relaxed) {
+                drop_ref(&other, "20");
+                assert!(sweep(&other, false).objects > 0);
+            }
+        });
+        let reader = DiskBackend::open(Arc::new(hooked), None, options.clone(), true).unwrap();
+        armed.store(true, Relaxed);
+        assert!(reader.read(&oid(99).into()).unwrap().is_none());
+        assert!(!armed.load(Relaxed), "a collection came in between");
+        sweep(&backend, false);
+        let collected = backend.collected().unwrap();
+        assert_eq!((collected.processes, collected.behind, collected.emptied_bytes), (2, vec![], 0));
+    }
 }
