@@ -125,6 +125,17 @@ impl<'t, F: Format> Sides<'t, F> {
         Some(ComparedDirs { stored: Some(stored), edited })
     }
 
+    /// Whether anything differs below two directories at a path: what is edited there may change nothing.
+    pub(super) fn differs_below(self, path: Path, before: DirRef<'t>, after: DirRef<'t>) -> Result<bool> {
+        let open = self.compare(&path, Some(before), Some(after)).into_iter().collect();
+        let below = DiffWalk { sides: self, open, old: None, new: None, path, inside: false, scouting: false };
+        match (Differences { window: self.window(), below }).next() {
+            None => Ok(false),
+            Some(Ok(_) | Err(Error::Path(_))) => Ok(true),
+            Some(Err(error)) => Err(error),
+        }
+    }
+
     /// Whether edits at or below a path are in a detached directory. Then equal patches say nothing of them.
     fn has_detached(self, path: &Path) -> bool {
         let active = [&self.before.active, &self.after.active];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bristlecone_core::{Bytes, Format, Next, ObjectWalk, Path, Window};
 
 use super::{
-    DirEntry, Tree,
+    Binding, DirEntry, Tree,
     diff::{ComparedDirs, SideBinding, Sides},
 };
 use crate::{Error, Result, store::StoreView};
@@ -62,9 +62,12 @@ impl<'t, F: Format> ObjectWalk<'t, StoreView<F>> for StepDiffWalk<'t, F> {
 
     #[inline]
     fn next(&mut self, window: &mut Window<'t, StoreView<F>>) -> Result<Next<()>> {
-        match &mut self.dirs {
-            Some(dirs) => dirs.next(self.sides, window, &mut self.old, &mut self.new),
-            None => Ok(Next::End),
+        let Some(dirs) = &mut self.dirs else { return Ok(Next::End) };
+        loop {
+            let next = dirs.next(self.sides, window, &mut self.old, &mut self.new)?;
+            if !matches!(next, Next::Item(())) || !same_dirs(self.sides, &self.old, &self.new)? {
+                return Ok(next);
+            }
         }
     }
 
@@ -74,5 +77,19 @@ impl<'t, F: Format> ObjectWalk<'t, StoreView<F>> for StepDiffWalk<'t, F> {
 
     fn skip(&mut self) {
         self.dirs.iter_mut().for_each(ComparedDirs::skip);
+    }
+}
+
+/// Whether both sides have a directory that edits, of which there are some, leave the same.
+fn same_dirs<'t, F: Format>(sides: Sides<'t, F>, old: &SideBinding<'t>, new: &SideBinding<'t>) -> Result<bool> {
+    match (old, new) {
+        (Some((step, Binding::Dir(before))), Some((_, Binding::Dir(after))))
+            if before.patch.is_some() || after.patch.is_some() =>
+        {
+            // No path leads to a directory at another step, so there are no edits below it either.
+            let path = Path::root().join(step).unwrap_or_default();
+            Ok(!sides.differs_below(path, *before, *after)?)
+        }
+        _ => Ok(false),
     }
 }

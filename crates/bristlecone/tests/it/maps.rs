@@ -368,6 +368,29 @@ fn differences_are_those_of_the_models() {
 }
 
 #[test]
+fn a_directory_that_edits_leave_the_same_is_no_difference() {
+    let mut tree = Repo::memory().tree();
+    tree.set("dir/x", "1").unwrap();
+    tree.set("a", "1").unwrap();
+    for written in [false, true] {
+        if written {
+            tree.write().unwrap();
+        }
+        let before = Map::from(tree.clone());
+        let mut after = before.clone();
+        after.tree_mut().set("dir/x", "1").unwrap();
+        after.insert(b"a", b"2").unwrap();
+        for (one, other) in [(&before, &after), (&after, &before)] {
+            let keys: Vec<_> = one.diff(other).unwrap().map(|found| found.unwrap().key.to_vec()).collect();
+            assert_eq!(keys, [b"a"]);
+        }
+        after.tree_mut().set("dir/x", "2").unwrap();
+        let found: Vec<_> = before.diff(&after).unwrap().collect();
+        assert!(matches!(&found[..], [Ok(_), Err(Error::NotAValue { key })] if key == "dir"), "{found:?}");
+    }
+}
+
+#[test]
 fn merges_are_those_of_the_models() {
     let repo = Repo::memory();
     for seed in 0..6 {
