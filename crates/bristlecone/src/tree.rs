@@ -530,11 +530,6 @@ impl<F: Format> Tree<F> {
         if steps > PATH_STEPS_MAX { Err(PathError::TooDeep { steps }.into()) } else { Ok(depth as u16) }
     }
 
-    /// Returns the steps of the longest path, walking all directories.
-    fn count_levels(&self) -> Result<usize> {
-        self.walk_all("")?.try_fold(0, |depth: usize, entry| Ok(depth.max(entry?.0.len())))
-    }
-
     /// Replaces the value at `path` by what `change` makes of it; `None` removes it. It reads, so that a tree which goes on from one
     /// in flight waits for that ([`Tree::fork_for_commit`]).
     ///

@@ -17,7 +17,8 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         let dir = self.walk(path.as_bytes())?;
         let open = dir.map(|dir| DirWalk::new(self, dir, &Listing::new())).into_iter().collect();
-        let below = TreeWalk { tree: self, open, path: Some(Path::root()), deep: true, values: false, waiting: None };
+        let path = Some(Path::root());
+        let below = TreeWalk { tree: self, open, path, nameless: false, deep: true, values: false, waiting: None };
         Ok(Walk { window: Window::new(&*self.store), below })
     }
 
@@ -45,7 +46,8 @@ impl<F: Format> Tree<F> {
     ) -> Result<impl Iterator<Item = Result<DirEntry<'_, F>>>> {
         let dir = self.walk(path.as_path()?.as_bytes())?;
         let open = dir.map(|dir| DirWalk::new(self, dir, &Listing::new().range(bounds))).into_iter().collect();
-        let below = TreeWalk { tree: self, open, path: None, deep: false, values: true, waiting: None };
+        let path = None;
+        let below = TreeWalk { tree: self, open, path, nameless: false, deep: false, values: true, waiting: None };
         let walk = Walk { window: Window::new(&*self.store), below };
         Ok(walk.map(|found| found.map(|(_, entry)| entry)))
     }
@@ -78,6 +80,13 @@ impl<F: Format> Tree<F> {
         }
         Ok(state)
     }
+
+    /// Returns the steps of the longest path, walking all directories. Each key of a map counts as a step.
+    pub(super) fn count_levels(&self) -> Result<usize> {
+        let mut walk = self.walk_all("")?;
+        walk.below.nameless = true;
+        walk.try_fold(0, |depth: usize, entry| Ok(depth.max(entry?.0.len())))
+    }
 }
 
 /// Everything below a directory, depth first.
@@ -104,6 +113,8 @@ struct TreeWalk<'t, F: Format> {
     // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
     open: Vec<DirWalk<'t, F>>,
     path: Option<Path>,
+    // Whether the path is to have as many steps, whatever they are.
+    nameless: bool,
     // Whether directories below are listed, too.
     deep: bool,
     // Whether values are wanted, and the entry whose value is.
@@ -148,7 +159,7 @@ impl<'t, F: Format> bristlecone_core::ObjectWalk<'t, StoreView<F>> for TreeWalk<
             };
             let path = match &mut self.path {
                 Some(path) => {
-                    path.push(entry.step())?;
+                    path.push(if self.nameless { &b"-"[..] } else { entry.step() })?;
                     path.clone()
                 }
                 None => Path::root(),

@@ -7,8 +7,8 @@ use std::{
 };
 
 use bristlecone::{
-    CommitId, Counted, DiskOptions, Durability, Error, Info, Map, MapCursor, MapKey, MemoryBackend, Native, Repo,
-    SweepLimits, TypedMap, core::FormatError,
+    CommitId, Counted, DiskOptions, Durability, Error, Info, Map, MapCursor, MapKey, MemoryBackend, Native, PathError,
+    Repo, SweepLimits, TypedMap, core::FormatError,
 };
 use bristlecone_testkit::generate::Rng;
 
@@ -655,4 +655,21 @@ fn a_map_of_another_store_is_set_whatever_its_keys_are() {
     let copy = Map::from(to.checkout(id).unwrap().get_tree("maps/one").unwrap().unwrap());
     assert_eq!(copy.root().unwrap(), map.root().unwrap());
     assert_eq!(pairs(&copy), pairs(&map));
+}
+
+#[test]
+fn a_map_is_set_at_a_long_path_whatever_its_keys_are() {
+    let repo = Repo::memory();
+    let mut map = repo.map();
+    for key in [&b"x/y"[..], b"", b"z"] {
+        map.insert(key, key).unwrap();
+    }
+    // Read from the store, it does not know how deep it is.
+    let map = Map::from(repo.tree_at(map.tree_mut().write().unwrap()));
+    let path = |steps: usize| vec!["a"; steps].join("/");
+    let mut tree = repo.tree();
+    tree.set_tree(path(1023), map.tree()).unwrap();
+    assert_eq!(pairs(&tree.map(path(1023)).unwrap()), pairs(&map));
+    let refused = tree.set_tree(path(1024), map.tree());
+    assert!(matches!(refused, Err(Error::Path(PathError::TooDeep { steps: 1025 }))), "{refused:?}");
 }
