@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 
 use bristlecone_core::{Bytes, Format as _, native::EntryCursor};
 
-use super::{Map, cursor::lent_value, not_a_value, range::MapRange};
+use super::{Map, cursor::lent_value};
 use crate::{Listing, Result, tree::StepChange};
 
 impl Map {
@@ -84,7 +84,8 @@ impl Map {
                 break;
             }
             if place == index && change == StepChange::Bound {
-                return self.entry_from(key);
+                let value = self.get(key)?;
+                return Ok(value.map(|value| (key.to_vec().into(), value)));
             }
             more += u64::from(change == StepChange::Bound && !is_stored);
             fewer += u64::from(change == StepChange::Removed && is_stored);
@@ -98,16 +99,6 @@ impl Map {
         let Some(entry) = cursor.entry()? else { return Ok(None) };
         let value = lent_value(&self.tree, &entry)?;
         Ok(Some((entry.step().to_vec().into(), value)))
-    }
-
-    /// Returns the entry at `key`, which was edited and is one.
-    fn entry_from(&self, key: &[u8]) -> Result<Option<(Bytes<'_>, Bytes<'_>)>> {
-        let listing = Listing::new().from(key).limit(1);
-        let found = MapRange::listing(self, &listing)?.next().transpose()?;
-        if found.as_ref().is_some_and(|(found, _)| *found != *key) {
-            return Err(not_a_value(key));
-        }
-        Ok(found)
     }
 
     fn stored_rank(&self, key: &[u8]) -> Result<u64> {

@@ -15,7 +15,7 @@ impl<'m> MapRange<'m> {
         Self::listing(map, &Listing::new().range(bounds))
     }
 
-    pub(super) fn listing(map: &'m Map, listing: &Listing) -> Result<Self> {
+    fn listing(map: &'m Map, listing: &Listing) -> Result<Self> {
         Ok(Self(map.tree.list_steps(listing)?))
     }
 

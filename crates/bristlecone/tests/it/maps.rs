@@ -640,6 +640,13 @@ fn an_entry_by_its_place_is_found_on_one_way_down() {
         let (key, value) = map.nth(n.into()).unwrap().unwrap();
         assert_eq!((&*key, &*value), (&n.to_be_bytes()[..], &[7][..]));
         assert!(levels > 1 && since(before) == levels, "{} of {levels}", since(before));
+        // Of one that was edited the place is looked up, and nothing else.
+        let mut edited = map.clone();
+        edited.insert(&n.to_be_bytes(), b"8").unwrap();
+        let before = counts.reads.load(Relaxed);
+        let (key, value) = edited.nth(n.into()).unwrap().unwrap();
+        assert_eq!((&*key, &*value), (&n.to_be_bytes()[..], &b"8"[..]));
+        assert_eq!(since(before), levels);
     }
 }
 
