@@ -26,7 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, storage::Origin};
+use bristlecone::{
+    Error,
+    storage::{Origin, Storage},
+};
 use lmdb_master_sys as ffi;
 
 pub(crate) mod layout;
@@ -416,6 +419,16 @@ fn has_address_space(bytes: usize) -> bool {
         let at = libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
         at != libc::MAP_FAILED && libc::munmap(at, bytes) == 0
     }
+}
+
+/// Whether the device, or the limit of a file's size that the process has, leaves no room for `bytes` more of a file that has
+/// `file_bytes`. LMDB calls a write that was cut short there an error of the device.
+pub(crate) fn has_no_room(storage: &dyn Storage, file_bytes: u64, bytes: u64) -> bool {
+    let is_full = matches!(storage.free_bytes(), Ok(Some(free)) if free < bytes);
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the function writes to the structure alone.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    is_full || known && limit.rlim_cur != libc::RLIM_INFINITY && limit.rlim_cur < file_bytes.saturating_add(bytes)
 }
 
 /// Returns the error of a code, for the environment in a folder.

@@ -136,6 +136,13 @@ fn a_full_disk_is_told_where_lmdb_would_map_a_file_without_room() {
     fs::remove_file(place.path("rest")).unwrap();
     assert_eq!(place.ok(["-r", "fruit", "map", "get", "apple"]), "red\n");
     place.ok(["-r", "data", "check"]);
+    // LMDB cuts a write short where the room ends.
+    let rows: String = (0..100_000).map(|number| format!("{number:06},a value of some bytes more\n")).collect();
+    let file = outside.file("rows.csv", rows);
+    let load = ["-r", "fruit", "map", "load", file.to_str().unwrap()];
+    place.fails(3, &["fruit/data.mdb", "no space left", "nothing was changed"], load);
+    assert_eq!(place.ok(["-r", "fruit", "map", "list"]), "apple\tred\n");
+    place.ok(["-r", "fruit", "map", "stat", "--check"]);
 }
 
 #[needs(mounts)]

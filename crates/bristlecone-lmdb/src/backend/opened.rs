@@ -414,16 +414,10 @@ impl OpenStore {
         }
     }
 
-    /// Whether the device, or the limit of a file's size that the process has, leaves no room for so many bytes.
+    /// Whether there is no room for so many bytes.
     fn has_no_room(&self, bytes: u64) -> bool {
         // As many again for the pages above what changes.
-        let needed = bytes.saturating_mul(2).saturating_add(1 << 20);
-        let is_full = matches!(self.storage.free_bytes(), Ok(Some(free)) if free < needed);
-        let file_bytes = self.file_bytes();
-        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the function writes to the structure alone.
-        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-        is_full || known && limit.rlim_cur != libc::RLIM_INFINITY && limit.rlim_cur < file_bytes.saturating_add(needed)
+        env::has_no_room(&*self.storage, self.file_bytes(), bytes.saturating_mul(2).saturating_add(1 << 20))
     }
 
     fn file_bytes(&self) -> u64 {

@@ -9,9 +9,13 @@ use bristlecone::storage::{OpenMode, RealStorage, Storage, StorageFile, retry};
 
 use super::error::{OkraError, Result};
 use crate::env::{
+    has_no_room,
     layout::{BadMeta, DataFile, Meta, TRIES},
     pages::{PageFault, PageWalk},
 };
+
+/// A write that was cut short found less room than this, in bytes.
+const ROOM_BYTES: u64 = 1 << 20;
 
 /// The file of the data.
 #[derive(Debug)]
@@ -82,6 +86,12 @@ impl MapFile {
         };
         let faults = self.walk(&*opened, meta)?;
         faults.first().map_or(Ok(()), |PageFault { offset, reason }| Err(self.corrupt(*offset, reason)))
+    }
+
+    /// Whether the device has no room, or the file is as long as this process may make it.
+    pub(super) fn has_no_room(&self) -> bool {
+        let bytes = self.storage.stat(&self.name).map_or(0, |found| found.bytes);
+        has_no_room(&self.storage, bytes, ROOM_BYTES)
     }
 
     fn walk(&self, file: &dyn StorageFile, meta: Meta) -> Result<Vec<PageFault>> {

@@ -223,7 +223,7 @@ impl Env {
         self.ok(code)?;
         match NonNull::new(txn) {
             Some(txn) => Ok(Txn { txn, env: self, read_only }),
-            None => Err(failure(&self.file, self.map_bytes, ffi::MDB_PROBLEM)),
+            None => Err(self.failure(ffi::MDB_PROBLEM)),
         }
     }
 
@@ -242,7 +242,17 @@ impl Env {
     }
 
     fn ok(&self, code: c_int) -> Result<()> {
-        if code == 0 { Ok(()) } else { Err(failure(&self.file, self.map_bytes, code)) }
+        if code == 0 { Ok(()) } else { Err(self.failure(code)) }
+    }
+
+    /// What a code says that a call on this environment returned.
+    #[cold]
+    fn failure(&self, code: c_int) -> OkraError {
+        // LMDB calls a short write so, which a full disk is the usual reason for.
+        if code == libc::EFBIG || (code == libc::EIO && self.pages.has_no_room()) {
+            return OkraError::NoSpace { file: self.file.clone() };
+        }
+        failure(&self.file, self.map_bytes, code)
     }
 }
 
@@ -316,7 +326,7 @@ impl Txn<'_> {
             // SAFETY: the slice borrows the transaction.
             0 => Ok(Some(unsafe { slice_of(&value) })),
             ffi::MDB_NOTFOUND => Ok(None),
-            code => Err(failure(&self.env.file, self.env.map_bytes, code)),
+            code => Err(self.env.failure(code)),
         }
     }
 
@@ -395,7 +405,7 @@ impl<'e> RawCursor<'e> {
         txn.env.ok(unsafe { ffi::mdb_cursor_open(txn.txn.as_ptr(), txn.env.dbi, &raw mut cursor) })?;
         match NonNull::new(cursor) {
             Some(cursor) => Ok(Self { cursor, env: txn.env }),
-            None => Err(failure(&txn.env.file, 0, ffi::MDB_PROBLEM)),
+            None => Err(txn.env.failure(ffi::MDB_PROBLEM)),
         }
     }
 
@@ -425,7 +435,7 @@ impl<'e> RawCursor<'e> {
 
     #[cold]
     fn failure(&self, code: c_int) -> OkraError {
-        failure(&self.env.file, self.env.map_bytes, code)
+        self.env.failure(code)
     }
 }
 

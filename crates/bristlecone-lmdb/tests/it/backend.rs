@@ -8,7 +8,7 @@ use bristlecone_testkit::conformance;
 
 mod bad_input;
 mod children;
-mod growth;
+pub(crate) mod growth;
 mod processes;
 mod roots;
 

@@ -112,14 +112,19 @@ fn a_process_with_little_address_space_has_a_small_map_and_is_told_when_it_is_fu
     append(&backend, count, 1 << 20).unwrap();
 }
 
-/// The body of a child: files may not become longer than a bound, as on a disk that is full.
-pub(super) fn fill_the_disk(dir: &Path) {
+/// Keeps this process from making files longer than `bytes`, as a full disk would; returns the limit before.
+pub(crate) fn limit_files(bytes: u64) -> u64 {
     // SAFETY: the signal, which ends a process whose file is too long, is ignored: the call fails then.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    set_limit(libc::RLIMIT_FSIZE, bytes)
+}
+
+/// The body of a child: files may not become longer than a bound, as on a disk that is full.
+pub(super) fn fill_the_disk(dir: &Path) {
     let backend = open(dir, &LmdbOptions::default());
     let mut count = read_count(&backend, 0);
     for durability in [Durability::None, Durability::Grouped, Durability::Synced] {
-        let before = set_limit(libc::RLIMIT_FSIZE, backend.stats().file_bytes + (1 << 20) + 777);
+        let before = limit_files(backend.stats().file_bytes + (1 << 20) + 777);
         let refused = loop {
             match raise_count(&backend, count, durability) {
                 Ok(next) => count = next,
@@ -132,7 +137,7 @@ pub(super) fn fill_the_disk(dir: &Path) {
             assert!(matches!(again, Err(Error::NoSpace { .. })), "{again:?}");
         }
         assert_eq!(read_count(&backend, 100), count, "what was committed is there");
-        set_limit(libc::RLIMIT_FSIZE, before);
+        limit_files(before);
         count = raise_count(&backend, count, durability).expect("there is room again");
     }
     say(&count.to_string());

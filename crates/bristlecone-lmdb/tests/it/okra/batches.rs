@@ -1,6 +1,6 @@
 //! The root and the bytes are a function of the entries: random changes against the model.
 
-use std::panic::AssertUnwindSafe;
+use std::{fs, panic::AssertUnwindSafe, path::Path, process::Command};
 
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions, OkraWriter};
 
@@ -8,6 +8,7 @@ use super::{
     Numbers, create,
     model::{self, Contents},
 };
+use crate::backend::growth::limit_files;
 
 /// How random changes are made.
 struct Plan {
@@ -219,4 +220,47 @@ fn a_full_map_says_so_and_stays_as_it_was() {
     assert!(matches!(writer.commit(), Err(OkraError::MapFull { bytes_max: 0x10_0000, .. })));
     assert_eq!(map.read().unwrap().root().unwrap(), root);
     map.read().unwrap().check().unwrap();
+}
+
+/// The body of a child, whose files may not become longer than a bound.
+fn fill_the_disk(dir: &Path) {
+    let map = OkraMap::open(dir, &OkraOptions::default()).unwrap();
+    let root = map.read().unwrap().root().unwrap();
+    let bytes = fs::metadata(map.file()).unwrap().len();
+    let set_all = || {
+        let mut writer = map.write().unwrap();
+        (0..20_000_u32).for_each(|number| writer.set(&number.to_be_bytes(), &[7; 100]).unwrap());
+        writer.commit()
+    };
+    // Within a write of LMDB's, and right before one.
+    for room in [777, (1 << 18) + 777, 1 << 19] {
+        let before = limit_files(bytes + room);
+        let refused = set_all();
+        assert!(matches!(refused, Err(OkraError::NoSpace { .. })), "{room}: {refused:?}");
+        assert_eq!(map.read().unwrap().check().unwrap().root, root);
+        limit_files(before);
+    }
+    assert_ne!(set_all().unwrap(), root);
+    map.read().unwrap().check().unwrap();
+}
+
+#[test]
+fn a_full_disk_says_so_and_the_map_stays_as_it_was() {
+    const DIR: &str = "BRISTLECONE_TEST_OKRA_FULL";
+    if let Ok(dir) = std::env::var(DIR) {
+        fill_the_disk(Path::new(&dir));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let map = create(dir.path(), Mode::Store);
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    writer.commit().unwrap();
+    drop(map);
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "okra::batches::a_full_disk_says_so_and_the_map_stays_as_it_was", "--nocapture"])
+        .env(DIR, dir.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }
