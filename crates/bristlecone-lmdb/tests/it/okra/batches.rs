@@ -156,6 +156,8 @@ fn what_cannot_be_an_entry_is_refused_and_harms_nothing() {
     assert!(matches!(writer.set(&[1; 511], b""), Err(OkraError::KeyTooLong { bytes: 511 })));
     assert!(matches!(writer.set(b"", b"the anchor's"), Err(OkraError::KeyEmpty)));
     assert!(matches!(writer.remove(&[1; 600]), Err(OkraError::KeyTooLong { bytes: 600 })));
+    // LMDB could not write it. It is zeroes that nobody looks at, and so takes no memory.
+    assert!(matches!(writer.set(b"long", &vec![0; 2 << 30]), Err(OkraError::ValueTooLong { bytes: 0x8000_0000 })));
     writer.commit().unwrap();
     let reader = map.read().unwrap();
     assert_eq!(reader.get(&[1; 510]).unwrap(), Some(&b"as long as it may be"[..]));
