@@ -169,8 +169,8 @@ impl OkraMap {
     ///
     /// # Errors
     /// [`OkraError::NoMap`]; [`OkraError::Incompatible`] for a file of another program, or a map of another version,
-    /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, or the file ends before
-    /// a page in use; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
+    /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, the file ends before
+    /// a page in use, or any page of a file of up to 16 MiB cannot be right; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
     pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
         let is_file = found_at(path)?.is_some_and(|found| found.is_file());
         let data = if is_file { path.to_owned() } else { path.join(lmdb::DATA) };

@@ -425,6 +425,37 @@ fn damage_is_named_by_check() {
 }
 
 #[test]
+fn a_damaged_page_is_named_before_it_is_read() {
+    let place = Place::empty();
+    place.ok(["map", "init", "m", "--kind", "okra"]);
+    place.file("a.csv", numbers(1000, 1));
+    place.ok(map("load a.csv --keys hex"));
+    let file = place.path("m/data.mdb");
+    let sound = fs::read(&file).unwrap();
+    let mut found = 0;
+    for at in (2 * 4096..sound.len()).step_by(4096) {
+        let mut bytes = sound.clone();
+        bytes[at..at + 16].fill(0xff);
+        fs::write(&file, &bytes).unwrap();
+        let checked = place.run(map("stat --check"));
+        // Pages that are free need not be anything.
+        if checked.code == 0 {
+            continue;
+        }
+        let says = format!("m/data.mdb is damaged at byte {at}");
+        let said = String::from_utf8(checked.out).unwrap();
+        assert!(checked.code == 1 && said.contains(&says), "{at}: {said} {}", checked.err);
+        for verb in ["list", "get 00000001 --keys hex", "set a 1", "stat", "tree"] {
+            let refused = place.fails(3, &[&says], map(verb));
+            assert!(refused.out.is_empty(), "{refused:?}");
+        }
+        assert!(fs::read(&file).unwrap() == bytes, "it was changed");
+        found += 1;
+    }
+    assert!(found > 5, "{found}");
+}
+
+#[test]
 fn a_map_too_small_changes_nothing() {
     let place = Place::empty();
     place.ok(["map", "init", "m", "--kind", "okra"]);

@@ -121,7 +121,9 @@ impl<'f> PageWalk<'f> {
         self.has_entries = true;
         let [free, main] = self.meta.trees;
         self.tree(main, Tree::Main, None)?;
-        for (_, head) in std::mem::take(&mut self.named).into_iter().filter(|(found, _)| Some(&**found) == name) {
+        // One with flags is no map, which opening it tells.
+        let is_map = |(found, head): &(Vec<u8>, TreeHead)| Some(&**found) == name && head.flags == 0;
+        for (_, head) in std::mem::take(&mut self.named).into_iter().filter(is_map) {
             self.named_tree(head, None)?;
         }
         self.tree(free, Tree::Free, None)?;
@@ -225,7 +227,7 @@ impl<'f> PageWalk<'f> {
         Ok(Ok(()))
     }
 
-    /// Returns a node's value and its offset in the file. Read from pages of its own only where it is wanted.
+    /// Returns a node's value, where it is wanted, and its offset in the file.
     fn value(
         &mut self,
         number: u64,
@@ -240,7 +242,8 @@ impl<'f> PageWalk<'f> {
         let at = number * self.page_bytes as u64 + node.value_at as u64;
         if node.flags & NODE_BIG == 0 {
             let value = page.get(node.value_at..node.value_at.saturating_add(bytes));
-            return Ok(value.map(|value| (value.to_vec(), at)).ok_or("a value ends outside its page"));
+            let value = value.map(|value| if wanted { value.to_vec() } else { Vec::new() });
+            return Ok(value.map(|value| (value, at)).ok_or("a value ends outside its page"));
         }
         let Some(pointer) = page.get(node.value_at..node.value_at + 8) else {
             return Ok(Err("an entry lies outside its page"));

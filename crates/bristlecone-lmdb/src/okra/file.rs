@@ -1,7 +1,7 @@
 //! The file of a map, read without LMDB: it believes what a page says, and a damaged one can end the process.
 //!
-//! The first pages are looked at before LMDB maps the file; all pages only where the file is shorter than these say, and when the
-//! map is checked.
+//! The first pages are looked at before LMDB maps the file; all pages where the file is small or shorter than these say, and when
+//! the map is checked.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -14,6 +14,8 @@ use crate::env::{
     pages::{PageFault, PageWalk},
 };
 
+/// All pages of a file that is no longer than this are looked at before it is mapped: that takes some milliseconds.
+const SMALL_BYTES: u64 = 16 << 20;
 /// A write that was cut short found less room than this, in bytes.
 const ROOM_BYTES: u64 = 1 << 20;
 
@@ -60,15 +62,21 @@ impl MapFile {
             Ok(found) => found,
             Err(bad) => return Err(self.refused(bad)),
         };
-        if !found.is_short() {
+        let (bytes, is_short) = (found.bytes, found.is_short());
+        if !is_short && bytes > SMALL_BYTES {
             return Ok(());
         }
         let faults = self.walk(&*file, found.meta)?;
-        let bytes = found.bytes;
-        faults.first().map_or(Ok(()), |PageFault { offset, reason }| {
-            let reason = format!("it has {bytes} bytes, less than its first pages say: {reason}");
-            Err(self.corrupt(*offset, &reason))
-        })
+        let Some(PageFault { offset, reason }) = faults.first() else { return Ok(()) };
+        // Where another process commits meanwhile, it may use pages of this commit again: what was met says nothing then.
+        match DataFile::read(&*file).map_err(|error| self.failed(error))? {
+            Ok(now) if now.meta.txn != found.meta.txn => Ok(()),
+            _ if is_short => {
+                let reason = format!("it has {bytes} bytes, less than its first pages say: {reason}");
+                Err(self.corrupt(*offset, &reason))
+            }
+            _ => Err(self.corrupt(*offset, reason)),
+        }
     }
 
     /// Checks every page of the map, as the transaction with this number left them; the caller keeps them from being used again.

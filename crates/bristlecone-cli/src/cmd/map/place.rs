@@ -8,7 +8,7 @@ use std::{
 
 use bristlecone::{Error, KEY_BYTES_MAX, Kind, Map, ObjRef, Object, Path, Repo, Snapshot};
 use bristlecone_any::{AnyFormat, Tree, path};
-use bristlecone_lmdb::okra::{self, Mode, OkraMap, OkraOptions};
+use bristlecone_lmdb::okra::{self, Mode, OkraError, OkraMap, OkraOptions};
 use clap::Args;
 
 use crate::{
@@ -67,13 +67,20 @@ pub(super) struct NativeMap {
 
 /// Opens the map to read; what was given for a store alone is refused where it is an Okra map.
 pub(super) fn open_to_read(globals: &Globals, args: &ReadArgs) -> Result<AnyMap> {
-    match okra_dir(globals) {
-        Some(dir) => {
-            let at = args.at.is_some().then_some("--at");
-            refuse_for_okra(&dir, at.or(of_store(globals, &args.path)?))?;
-            open_okra(&dir, Access::Read, None).map(|map| AnyMap::Okra(Box::new(map)))
-        }
-        None => NativeMap::open(globals, &args.path, Access::Read).map(|map| AnyMap::Native(Box::new(map))),
+    Ok(open_to_check(globals, args)??)
+}
+
+/// As [`open_to_read`]; what is wrong with the pages of an Okra map is the inner error.
+pub(super) fn open_to_check(globals: &Globals, args: &ReadArgs) -> Result<okra::Result<AnyMap>> {
+    let Some(dir) = okra_dir(globals) else {
+        let map = NativeMap::open(globals, &args.path, Access::Read)?;
+        return Ok(Ok(AnyMap::Native(Box::new(map))));
+    };
+    let at = args.at.is_some().then_some("--at");
+    refuse_for_okra(&dir, at.or(of_store(globals, &args.path)?))?;
+    match open_okra(&dir, Access::Read, None) {
+        Err(damage @ OkraError::Corrupt { .. }) => Ok(Err(damage)),
+        opened => Ok(Ok(AnyMap::Okra(Box::new(opened?)))),
     }
 }
 
@@ -86,7 +93,7 @@ pub(super) fn open_to_write(globals: &Globals, args: &WriteArgs) -> Result<AnyMa
                 let way = "changes of which are always synced; leave --durability out";
                 return Err(Failure::usage(format!("{} is an Okra map, {way}", show(&dir))));
             }
-            open_okra(&dir, Access::Write, args.map_bytes).map(|map| AnyMap::Okra(Box::new(map)))
+            Ok(AnyMap::Okra(Box::new(open_okra(&dir, Access::Write, args.map_bytes)?)))
         }
         None if args.map_bytes.is_some() => {
             Err(Failure::usage("--map-bytes is for Okra maps, and this is a map in a store; leave it out"))
@@ -115,13 +122,13 @@ fn refuse_for_okra(dir: &FilePath, given: Option<&str>) -> Result<()> {
 }
 
 /// Opens the Okra map of a folder.
-fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<usize>) -> Result<OkraMap> {
+fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<usize>) -> okra::Result<OkraMap> {
     let options = OkraOptions::default().read_only(access == Access::Read);
     let options = match map_bytes {
         Some(bytes) => options.map_bytes_max(bytes),
         None => options,
     };
-    Ok(OkraMap::open(dir, &options)?)
+    OkraMap::open(dir, &options)
 }
 
 impl AnyMap {

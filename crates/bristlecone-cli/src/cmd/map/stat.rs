@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::{
     init::mode_name,
-    place::{AnyMap, NativeMap, Objects, ReadArgs, open_to_read},
+    place::{AnyMap, NativeMap, Objects, ReadArgs, open_to_check},
 };
 use crate::{
     cmd::Context,
@@ -40,11 +40,15 @@ pub(super) struct StatArgs {
 }
 
 pub(super) fn run(args: &StatArgs, context: &mut Context) -> Result<()> {
-    let map = open_to_read(&context.globals, &args.read)?;
+    let opened = open_to_check(&context.globals, &args.read)?;
     let done = Done::default();
     // Nothing is counted where LMDB's pages and Okra's nodes are checked.
     let line = |seconds| done.line(seconds, "checking the map", "read", ["item", "items"]);
-    let (damage, mut all) = meanwhile(line, || look(args, &map, &done))?;
+    let (damage, mut all) = match opened {
+        Ok(map) => meanwhile(line, || look(args, &map, &done))?,
+        Err(damage) if args.check => (Some(damage.to_string()), fields! {}),
+        Err(damage) => return Err(damage.into()),
+    };
     if args.check {
         all.extend(fields! { "sound": damage.is_none(), "damage": damage.clone() });
     }

@@ -35,7 +35,26 @@ fn look(dir: &Path, options: &OkraOptions, after: &dyn Fn(&fs::File)) -> ! {
         after(&fs::File::options().write(true).open(dir.join("data.mdb")).unwrap());
         map.read()?.check().map(drop)
     });
-    match checked {
+    end(checked)
+}
+
+/// What another process does with a map whose file was damaged before: it reads all, and changes some.
+fn use_all(dir: &Path, options: &OkraOptions) -> ! {
+    let used = OkraMap::open(dir, options).and_then(|map| {
+        let reader = map.read()?;
+        reader.root()?;
+        reader.entries()?.try_for_each(|entry| entry.map(drop))?;
+        drop(reader);
+        let mut writer = map.write()?;
+        (0..50_u32).try_for_each(|number| writer.set(&(number * 41).to_be_bytes(), b"another"))?;
+        writer.commit().map(drop)
+    });
+    end(used)
+}
+
+/// Tells the parent what was found.
+fn end(found: Result<(), OkraError>) -> ! {
+    match found {
         Ok(()) => std::process::exit(SOUND),
         Err(OkraError::Corrupt { file, reason, .. }) if file.ends_with("data.mdb") && reason.contains("backup") => {
             std::process::exit(FOUND)
@@ -114,6 +133,27 @@ fn a_check_names_a_damaged_page() {
         }
         // Pages that are free, and those within a large value, need not be anything.
         assert!(all > 10 && found > all / 4, "{what}: {found} of {all}");
+    }
+}
+
+#[test]
+fn a_small_file_with_a_damaged_page_is_refused() {
+    if let Some((what, dir)) = asked() {
+        use_all(Path::new(&dir), &named(&what));
+    }
+    for what in ["unnamed", "named"] {
+        let dir = tempfile::tempdir().unwrap();
+        let sound = make(dir.path(), &named(what));
+        let (mut found, mut all) = (0, 0);
+        for at in (2 * PAGE as usize..sound.len()).step_by(7 * PAGE as usize) {
+            let mut bytes = sound.clone();
+            bytes[at..at + 16].fill(0xFF);
+            fs::write(dir.path().join("data.mdb"), bytes).unwrap();
+            let status = in_a_process("a_small_file_with_a_damaged_page_is_refused", dir.path(), what);
+            assert!(matches!(status.code(), Some(FOUND | SOUND)), "{what}, byte {at}: {status:?}");
+            (found, all) = (found + u32::from(status.code() == Some(FOUND)), all + 1);
+        }
+        assert!(all > 10 && found > all / 8, "{what}: {found} of {all}");
     }
 }
 
