@@ -118,7 +118,7 @@ impl OkraOptions {
     }
 }
 
-/// An ordered map in an LMDB file. Threads share it.
+/// An ordered map in an LMDB file. Threads share it. A process that is forked from the one that opened it drops it and opens it anew.
 pub struct OkraMap {
     env: Env,
     mode: Mode,
@@ -192,7 +192,7 @@ impl OkraMap {
     /// Begins to read the map as it is now.
     ///
     /// # Errors
-    /// Those of LMDB: it has room for 126 readers.
+    /// [`OkraError::Forked`], and those of LMDB: it has room for 126 readers.
     pub fn read(&self) -> Result<OkraSnapshot<'_>> {
         Ok(OkraSnapshot { txn: self.env.begin(true)?, mode: self.mode })
     }
@@ -202,7 +202,7 @@ impl OkraMap {
     /// A thread that waits for its own writer waits for ever.
     ///
     /// # Errors
-    /// [`OkraError::ReadOnly`], and those of LMDB.
+    /// [`OkraError::ReadOnly`], [`OkraError::Forked`], and those of LMDB.
     pub fn write(&self) -> Result<OkraWriter<'_>> {
         if self.read_only {
             return Err(OkraError::ReadOnly { file: self.env.file().to_owned() });

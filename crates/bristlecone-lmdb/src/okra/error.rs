@@ -51,6 +51,11 @@ pub enum OkraError {
         /// The file of the map.
         file: String,
     },
+    /// A map that was opened by the process that this one was forked from.
+    Forked {
+        /// The file of the map.
+        file: String,
+    },
     /// A map that this process has open already.
     AlreadyOpen {
         /// The file of the map.
@@ -198,6 +203,9 @@ impl fmt::Display for OkraError {
             Self::Failed { file } => {
                 write!(f, "{file}: an earlier call of this transaction failed; abort it and begin another one")
             }
+            Self::Forked { file } => {
+                write!(f, "{file}: the map was opened by the process that this one was forked from; open it anew here")
+            }
             Self::AlreadyOpen { file } => {
                 write!(f, "{file}: this process has the map open already, and LMDB allows that once; share that one")
             }
@@ -281,6 +289,7 @@ impl From<OkraError> for bristlecone::Error {
             OkraError::Source { .. } => Self::backend("the source of the sync", error),
             OkraError::NotEmpty { ref file }
             | OkraError::Failed { ref file }
+            | OkraError::Forked { ref file }
             | OkraError::AlreadyOpen { ref file }
             | OkraError::Damaged { ref file, .. }
             | OkraError::MapFull { ref file, .. }

@@ -18,6 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bristlecone::storage::Origin;
 use lmdb_master_sys as ffi;
 
 use super::{
@@ -47,6 +48,8 @@ pub(super) struct Env {
     key: PathBuf,
     pages: MapFile,
     map_bytes: usize,
+    /// LMDB's table of readers has the places of this process. One that it forks has copies of them, and is to leave them alone.
+    origin: Origin,
     /// Reading transactions that ended and kept their place in LMDB's table of readers.
     idle: Mutex<Vec<IdleReader>>,
 }
@@ -92,7 +95,10 @@ impl Env {
         }
         // From here on dropping it closes what was opened.
         let mut env = match create_env() {
-            Ok(env) => Self { env, dbi: 0, file, key, pages, map_bytes: options.map_bytes, idle: Mutex::default() },
+            Ok(env) => {
+                let (map_bytes, origin, idle) = (options.map_bytes, Origin::here(), Mutex::default());
+                Self { env, dbi: 0, file, key, pages, map_bytes, origin, idle }
+            }
             Err(code) => {
                 OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 return Err(failure(&file, options.map_bytes, code));
@@ -195,6 +201,7 @@ impl Env {
 
     /// Begins a transaction that reads, or the one that writes; waits for another writer.
     pub(super) fn begin(&self, read_only: bool) -> Result<Txn<'_>> {
+        self.check_origin()?;
         if read_only {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             if let Some(IdleReader(txn)) = idle {
@@ -237,8 +244,15 @@ impl Env {
 
     /// Syncs the file.
     pub(super) fn flush(&self) -> Result<()> {
+        self.check_origin()?;
         // SAFETY: the environment is open.
         self.ok(unsafe { ffi::mdb_env_sync(self.env.as_ptr(), 1) })
+    }
+
+    /// Fails in a process that was forked from the one that opened the environment.
+    #[inline]
+    fn check_origin(&self) -> Result<()> {
+        if self.origin.is_here() { Ok(()) } else { Err(OkraError::Forked { file: self.file.clone() }) }
     }
 
     fn ok(&self, code: c_int) -> Result<()> {
@@ -265,13 +279,16 @@ fn create_env() -> std::result::Result<NonNull<ffi::MDB_env>, c_int> {
 
 impl Drop for Env {
     fn drop(&mut self) {
-        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for IdleReader(txn) in idle.drain(..) {
-            // SAFETY: it was reset, and is not used again.
-            unsafe { ffi::mdb_txn_abort(txn.as_ptr()) };
+        // What a forked process would close is its parent's.
+        if self.origin.is_here() {
+            let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+            for IdleReader(txn) in idle.drain(..) {
+                // SAFETY: it was reset, and is not used again.
+                unsafe { ffi::mdb_txn_abort(txn.as_ptr()) };
+            }
+            // SAFETY: transactions borrow the environment, so that there are none left.
+            unsafe { ffi::mdb_env_close(self.env.as_ptr()) };
         }
-        // SAFETY: transactions borrow the environment, so that there are none left.
-        unsafe { ffi::mdb_env_close(self.env.as_ptr()) };
         OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }
@@ -366,6 +383,7 @@ impl Txn<'_> {
 
     /// Commits. What fails leaves the database as it was.
     pub(super) fn commit(self) -> Result<()> {
+        self.env.check_origin()?;
         let (txn, env) = (self.txn, self.env);
         std::mem::forget(self);
         // SAFETY: the transaction is live, has no cursors, and is freed by this call whatever it returns.
@@ -375,6 +393,10 @@ impl Txn<'_> {
 
 impl Drop for Txn<'_> {
     fn drop(&mut self) {
+        // A forked process would end its parent's.
+        if !self.env.origin.is_here() {
+            return;
+        }
         if self.read_only {
             let mut idle = self.env.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE_READERS_MAX {

@@ -9,7 +9,7 @@ use bristlecone_testkit::conformance;
 mod bad_input;
 mod children;
 pub(crate) mod growth;
-mod processes;
+pub(crate) mod processes;
 mod roots;
 
 pub(crate) fn format_tag() -> FormatTag {

@@ -60,11 +60,31 @@ pub(super) fn append_much(dir: &Path) {
     }
 }
 
+/// Forks this process and returns the number of the child. In the child it is 0: that calls what a test is about, and ends by
+/// [`end_child`], without going on as a test.
+pub(crate) fn fork_child() -> i32 {
+    // SAFETY: as the callers have it.
+    unsafe { libc::fork() }
+}
+
+/// Ends the child, which says whether all is well.
+pub(crate) fn end_child(is_well: bool) -> ! {
+    // SAFETY: this ends the child, and nothing else.
+    unsafe { libc::_exit(if is_well { 0 } else { 1 }) }
+}
+
+/// Waits until the child has ended, and said that all is well.
+pub(crate) fn wait_for_child(child: i32) {
+    let mut status = 1;
+    // SAFETY: the child is one of this process, and a number is written to `status`.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child ended so");
+}
+
 pub(super) fn fork(dir: &Path) {
     let backend = open(dir, &options());
     let count = read_count(&backend, 0);
-    // SAFETY: the child calls what this test is about, and ends without going on as a test.
-    let child = unsafe { libc::fork() };
+    let child = fork_child();
     if child == 0 {
         let refused = [
             backend.get_ref("count").map(drop),
@@ -77,13 +97,9 @@ pub(super) fn fork(dir: &Path) {
         let anew = open(dir, &options());
         let works = raise_count(&anew, count, Durability::Synced).is_ok();
         drop(anew);
-        // SAFETY: this ends the child, and nothing else.
-        unsafe { libc::_exit(if refused && works { 0 } else { 1 }) };
+        end_child(refused && works);
     }
-    let mut status = 1;
-    // SAFETY: the child is one of this process, and a number is written to `status`.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child ended so");
+    wait_for_child(child);
     assert_eq!(read_count(&backend, 9), count + 1, "what the child wrote is seen");
     raise_count(&backend, count + 1, Durability::Synced).unwrap();
 }

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
-use bristlecone_lmdb::okra::{Mode, OkraMap, OkraOptions};
+use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions};
 
 use super::{
     Numbers,
     model::{self, Contents},
 };
+use crate::backend::processes::{end_child, fork_child, wait_for_child};
 
 /// Changes a map for ever. Each batch sets `counter` to its number, and entries that can be told from it.
 fn change_for_ever(dir: &Path) -> ! {
@@ -129,4 +130,55 @@ fn killed_readers_take_no_room_and_no_places() {
     // More than there are places in LMDB's table, and nobody writes.
     (0..130).for_each(|_| kill_a_reader(dir.path()));
     assert_eq!(map.read().unwrap().get(b"key").unwrap(), Some(&[143; 3000][..]));
+}
+
+/// The body of a process that forks while it reads.
+fn fork_a_reader(dir: &Path) {
+    let map = OkraMap::open(dir, &OkraOptions::default()).unwrap();
+    // Of two readers that were there, one is kept to be used again.
+    let readers = [map.read().unwrap(), map.read().unwrap()];
+    let [reader, ended] = readers;
+    drop(ended);
+    let root = reader.root().unwrap();
+    let child = fork_child();
+    if child == 0 {
+        let refused = [map.read().map(drop), map.write().map(drop), map.flush()];
+        let refused = refused.iter().all(|call| matches!(call, Err(OkraError::Forked { .. })));
+        drop(reader);
+        drop(map);
+        let anew = OkraMap::open(dir, &OkraOptions::default().sync(false)).unwrap();
+        // So many commits that pages which nobody reads are used again.
+        let works = (0..50_u32).all(|round| {
+            let mut writer = anew.write().unwrap();
+            let set = (0..2000_u32).try_for_each(|number| writer.set(&number.to_be_bytes(), &round.to_be_bytes()));
+            set.is_ok() && writer.commit().is_ok()
+        });
+        drop(anew);
+        end_child(refused && works);
+    }
+    wait_for_child(child);
+    assert_eq!(reader.check().unwrap().root, root, "the child took the place of a reader");
+    assert_eq!(reader.entries().unwrap().filter(|entry| entry.as_ref().unwrap().1 == b"before").count(), 2000);
+    assert_ne!(map.read().unwrap().root().unwrap(), root);
+}
+
+#[test]
+fn a_forked_process_opens_the_map_anew() {
+    const DIR: &str = "BRISTLECONE_TEST_OKRA_FORK";
+    if let Ok(dir) = std::env::var(DIR) {
+        fork_a_reader(Path::new(&dir));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let map = OkraMap::create(dir.path(), &OkraOptions::default().sync(false)).unwrap();
+    let mut writer = map.write().unwrap();
+    (0..2000_u32).for_each(|number| writer.set(&number.to_be_bytes(), b"before").unwrap());
+    writer.commit().unwrap();
+    drop(map);
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "--test-threads=1", "okra::killed::a_forked_process_opens_the_map_anew"])
+        .env(DIR, dir.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }
