@@ -219,6 +219,7 @@ fn a_bad_row_is_named_and_nothing_is_loaded() {
         for (name, text, says) in [
             ("few.csv", "a,1\nb\n", &["few.csv line 2", "one field"][..]),
             ("quote.csv", "a,1\n\"b,2\n", &["line 2", "quotes"]),
+            ("lines.csv", "a,1\nb,\"2\n3\",4\n", &["lines.csv line 3", "the row that begins in line 2"]),
             ("long.csv", &long, &["line 2", "at most"]),
             ("deep.csv", &deep, &["line 3001", "one field"]),
             ("bad.jsonl", "[\"a\",\"1\"]\n\n{\"key\":\"b\"}\n", &["line 3", "\"value\""]),

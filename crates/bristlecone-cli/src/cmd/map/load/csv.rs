@@ -51,13 +51,16 @@ impl CsvReader {
 /// Reads the fields of the next row, which may have several lines.
 fn next_fields(lines: &mut Lines<'_>) -> Result<Option<Vec<Vec<u8>>>, Fault> {
     let mut row = Vec::new();
-    while lines.append(&mut row)? {
+    loop {
+        lines.begin_row();
+        row.clear();
+        if !lines.append(&mut row)? {
+            return Ok(None);
+        }
         if bare(&row).is_empty() {
-            row.clear();
             continue;
         }
         let (mut fields, mut field, mut place) = (Vec::new(), Vec::new(), Place::Start);
-        let first_line = lines.number;
         let mut at = 0;
         loop {
             let end = bare(&row).len();
@@ -71,13 +74,10 @@ fn next_fields(lines: &mut Lines<'_>) -> Result<Option<Vec<Vec<u8>>>, Fault> {
                 return Ok(Some(fields));
             }
             if !lines.append(&mut row)? {
-                return Err(
-                    format!("the file ends within the quotes of the row that begins in line {first_line}").into()
-                );
+                return Err("the file ends within quotes".into());
             }
         }
     }
-    Ok(None)
 }
 
 /// Returns a line without its end.
@@ -128,7 +128,7 @@ mod tests {
                     all.push(format!("{}={}", bristlecone::escape(&row.key), bristlecone::escape(&row.value)))
                 }
                 Ok(None) => return Ok(all),
-                Err(Fault::Row(reason)) => return Err(format!("{}: {reason}", lines.number)),
+                Err(Fault::Row(reason)) => return Err(format!("{}: {reason}{}", lines.number, lines.beginning())),
                 Err(Fault::Read(error)) => panic!("{error}"),
             }
         }
@@ -154,7 +154,9 @@ mod tests {
         for (text, line, says) in [
             (&b"a,1\nb\n"[..], 2, "one field"),
             (b"a,1,2\n", 1, "more than two fields"),
-            (b"a,\"1\n2\nb,3\n", 3, "begins in line 1"),
+            (b"a,\"1\n2\nb,3\n", 3, "within quotes, in the row that begins in line 1"),
+            (b"a,1\nb,\"2\nc,\"3\"\n", 3, "a comma, in the row that begins in line 2"),
+            (b"\"a\n\",1,2\n", 2, "key and value, in the row that begins in line 1"),
             (b"a,,,,,,,\n", 1, "more than two fields"),
             (b"\na,x\"y\n", 2, "a quote stands within"),
             (b"\"a\"x,1\n", 1, "behind the quote"),

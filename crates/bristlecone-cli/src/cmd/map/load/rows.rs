@@ -106,12 +106,28 @@ pub(super) struct Lines<'r> {
     input: Box<dyn BufRead + 'r>,
     /// The number of the last line that was read, from one.
     pub(super) number: u64,
+    /// The number of the line in which the last row began, where rows may have several.
+    began: u64,
     bytes: u64,
 }
 
 impl<'r> Lines<'r> {
     pub(super) fn new(input: impl BufRead + 'r) -> Self {
-        Self { input: Box::new(input), number: 0, bytes: 0 }
+        Self { input: Box::new(input), number: 0, began: 0, bytes: 0 }
+    }
+
+    /// Notes that the line that comes begins a row.
+    pub(super) fn begin_row(&mut self) {
+        self.began = self.number + 1;
+    }
+
+    /// Says where the last row began, if that was in a line before the last one.
+    pub(super) fn beginning(&self) -> String {
+        if (1..self.number).contains(&self.began) {
+            format!(", in the row that begins in line {}", self.began)
+        } else {
+            String::new()
+        }
     }
 
     /// Appends the next line with its end to `row`; returns whether there was one.
@@ -203,9 +219,9 @@ impl Rows {
                 Ok(row)
             }
             Err(Fault::Row(reason)) => {
-                let (file, line) = (&self.shown, self.lines.number);
+                let (file, line, beginning) = (&self.shown, self.lines.number, self.lines.beginning());
                 let way = "nothing was loaded; mend it and run the command again";
-                Err(Failure::failed(format!("{file} line {line}: {reason}; {way}")))
+                Err(Failure::failed(format!("{file} line {line}: {reason}{beginning}; {way}")))
             }
             Err(Fault::Read(error)) => Err(Failure::file("read", &self.shown, &error)),
         }
