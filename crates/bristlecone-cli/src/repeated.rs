@@ -25,7 +25,7 @@ pub(crate) fn repeated(text: &[u8]) -> Option<String> {
 }
 
 /// Returns how long the string is that begins here, with its quotes.
-fn string_bytes(text: &[u8]) -> usize {
+pub(crate) fn string_bytes(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = text.get(at) {
         match byte {

@@ -3,13 +3,24 @@
 use serde_json::Value;
 
 use super::rows::{Fault, Lines, Row};
-use crate::{cmd::map::form::Forms, output::Fields, repeated::repeated, text::from_hex};
+use crate::{
+    cmd::map::form::Forms,
+    output::Fields,
+    repeated::{repeated, string_bytes},
+    text::from_hex,
+};
+
+/// What a line may have at most of values and of what holds some, so that what is wrong with it can be said.
+const VALUES_MAX: usize = 1000;
 
 /// Returns the next row; lines without anything are passed over.
 pub(super) fn next(lines: &mut Lines<'_>, forms: Forms) -> Result<Option<Row>, Fault> {
     while let Some(line) = lines.next()? {
         if line.trim_ascii().is_empty() {
             continue;
+        }
+        if has_many_values(&line) {
+            return Err(format!("it has more than {VALUES_MAX} values, and a row has key and value").into());
         }
         return match serde_json::from_slice(&line) {
             Ok(Value::Object(fields)) => match repeated(&line) {
@@ -33,6 +44,16 @@ pub(super) fn next(lines: &mut Lines<'_>, forms: Forms) -> Result<Option<Row>, F
         };
     }
     Ok(None)
+}
+
+/// Whether a line has more values than [`VALUES_MAX`]: each would take many times the memory that it takes in the file.
+fn has_many_values(line: &[u8]) -> bool {
+    let (mut at, mut values) = (0_usize, 0);
+    while let Some(byte) = line.get(at) {
+        values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        at += if *byte == b'"' { string_bytes(&line[at..]) } else { 1 };
+    }
+    values > VALUES_MAX
 }
 
 fn of_object(mut fields: Fields, forms: Forms) -> Result<Row, Fault> {
@@ -93,6 +114,10 @@ mod tests {
         assert_eq!(row(r#"["00fF","00"]"#, Form::Hex), both(b"\0\xff", b"00"));
         assert_eq!(row(r#"{"key_hex":"61","value":"x"}"#, Form::Hex), both(b"a", b"x"));
         assert_eq!(row("", Form::Text), Ok(None));
+        let marks = ",[{".repeat(1000);
+        assert_eq!(row(&format!("[\"a\",\"{marks}\"]"), Form::Text), both(b"a", marks.as_bytes()));
+        let many = row(&format!("[{}0]", "0,".repeat(1000)), Form::Text).unwrap_err();
+        assert!(many.contains("more than 1000 values"), "{many}");
         for (text, says) in [
             ("{", "no JSON"),
             ("[\"a\"]", "two texts"),
