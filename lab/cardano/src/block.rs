@@ -108,6 +108,13 @@ impl<'b> Block<'b> {
         (header.end as u64).checked_add(head.body_bytes?)
     }
 
+    /// Returns the hash of the block with which `bytes` begin if its header lies at a place, whatever stands there; `None` where the
+    /// bytes end before that does, or are of no known era.
+    pub(crate) fn hash_of_first(bytes: &'b [u8], header: Range<usize>) -> Option<BlockHash> {
+        let era = Era::from_tag(u64::from(*bytes.get(1)?))?;
+        Some(header::hash(era, bytes.get(header)?))
+    }
+
     /// Returns the block with other bytes, which must be the same as those that were read.
     pub(crate) fn with_bytes(self, bytes: &[u8]) -> Block<'_> {
         let Self { bytes: _, era, header, head, hash, bodies, parts } = self;

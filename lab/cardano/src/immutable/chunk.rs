@@ -266,7 +266,9 @@ impl Newest {
         let last = || entry(index + 1).is_none_or(|next| next.offset >= bytes as u64);
         let rest = files.chunk.get(self.at..).unwrap_or(&[]);
         let is_there = || Block::length_of_first(rest, slots).is_some_and(|length| length <= rest.len() as u64);
-        let torn = wrong.zeros || (wrong.ends_early && last() && !is_there());
+        // So was one whose header is all there and is not the one that the index has.
+        let is_another = || entry(index).is_some_and(|entry| header_differs(rest, self.at, &entry));
+        let torn = wrong.zeros || (wrong.ends_early && last() && !is_there() && !is_another());
         let slot = slot_at(files, self.at as u64, entry(index).as_ref(), slots);
         let error = files.damaged(self.at as u64, slot, wrong.reason);
         if options.tail == TornTail::Refuse || (options.tail == TornTail::Incomplete && !torn) {
@@ -311,6 +313,15 @@ fn is_cut(entry: &[u8; ENTRY_BYTES], block: &Block<'_>, at: usize) -> bool {
     let whole = Entry::of(block, at as u64).write();
     let written = entry.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     *entry != whole && whole.starts_with(&entry[..written])
+}
+
+/// Whether all bytes of the header are there which an entry has, and they are not that header's.
+fn header_differs(rest: &[u8], at: usize, entry: &Entry) -> bool {
+    let from = usize::from(entry.header_offset);
+    let header = from..from + usize::from(entry.header_bytes);
+    // The slot stands behind the hash: where it was not written, the hash may not have been either.
+    let is_whole = entry.offset == at as u64 && entry.slot > 0;
+    is_whole && Block::hash_of_first(rest, header).is_some_and(|hash| hash != entry.hash)
 }
 
 /// What is wrong with what stands in the place of a block.

@@ -64,8 +64,6 @@ fn a_flipped_bit_is_named_by_its_place() {
                     assert_eq!((chunk, slot), (number, Some(point.slot)), "flipped at {at}");
                     assert!((place.offset..place.offset + u64::from(place.bytes)).contains(&offset), "flipped at {at}");
                 }
-                // The very last block may look cut off, where its header is harmed.
-                Ok(Some(_)) => assert!(number == 3 && before == 399, "flipped at {at}"),
                 other => panic!("flipped at {at}: {other:?}"),
             }
         }

@@ -13,12 +13,14 @@ fn a_last_block_that_is_as_long_as_its_header_says_is_altered_and_not_cut_off() 
     let bytes = fs::read(&file).unwrap();
     let (last, place) = whole[99];
     let header = Block::parse(&bytes[place.offset as usize..]).unwrap().header_range();
-    let behind = place.offset as usize + header.end;
+    let (from, behind) = (place.offset as usize, place.offset as usize + header.end);
     for is_indexed in [true, false] {
         if !is_indexed {
             fs::remove_file(dir.path().join("00003.secondary")).unwrap();
         }
-        for bit in 8 * behind..8 * bytes.len() {
+        // Only the index says which header it is.
+        let before = if is_indexed { 8 * from } else { 8 * behind };
+        for bit in (before..8 * behind).step_by(6).chain(8 * behind..8 * bytes.len()) {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             fs::write(&file, &flipped).unwrap();
