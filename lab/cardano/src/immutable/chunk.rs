@@ -136,9 +136,13 @@ fn list(files: &Files, options: &ReadOptions, places: &mut Vec<(Range<usize>, En
 /// Returns the slot of the block that begins somewhere: that of its entry, and without one what its header says.
 fn slot_at(files: &Files, begin: u64, entry: Option<&Entry>, byron_epoch_slots: u64) -> Option<u64> {
     let rest = usize::try_from(begin).ok().and_then(|begin| files.chunk.get(begin..)).unwrap_or(&[]);
-    entry
-        .map(|entry| entry_slot(entry, rest, byron_epoch_slots))
-        .or_else(|| Block::slot_of_first(rest, byron_epoch_slots))
+    let Some(entry) = entry else { return Block::slot_of_first(rest, byron_epoch_slots) };
+    // Where not even its era is there, a boundary block is told by its relative slot, 0.
+    let first = || files.primary.as_deref().and_then(|primary| filled_slots(primary).0.first().copied());
+    if begin == 0 && rest.len() < 2 && first() == Some(0) {
+        return Some(entry.slot.saturating_mul(byron_epoch_slots));
+    }
+    Some(entry_slot(entry, rest, byron_epoch_slots))
 }
 
 /// Returns the slot of an entry, beside the bytes of its block: an epoch boundary block, which its era tells, has an epoch there.
@@ -241,11 +245,15 @@ impl Newest {
                 Err(wrong) => *cut = Some(self.ends_with(files, index, options, wrong)?),
             }
         } else if let Some(reason) = self.indexes_differ(files, index) {
+            // The index may have a block that is not there at all.
+            let entry = self.entry(files, index).map(Entry::read);
+            let slot = slot_at(files, at as u64, entry.as_ref(), options.byron_epoch_slots);
+            let error = files.damaged(at as u64, slot, reason);
             if options.tail == TornTail::Refuse {
                 self.ended = true;
-                return Err(files.damaged(at as u64, None, reason));
+                return Err(error);
             }
-            *cut = Some(format!("{}: {reason}", files.name));
+            *cut = Some(error.to_string());
         }
         self.ended = true;
         Ok(None)

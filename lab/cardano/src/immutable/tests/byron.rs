@@ -105,7 +105,16 @@ fn a_boundary_block_that_is_damaged_is_named_by_its_slot_and_not_by_its_epoch() 
     };
     assert_eq!(at(&[dir.path().to_owned()]), (1, Some(100)));
     // As the newest chunk.
-    assert_eq!(at(&[file]), (0, Some(100)));
+    assert_eq!(at(std::slice::from_ref(&file)), (0, Some(100)));
+    // Without its era, or without a byte.
+    for bytes in [&[0x82_u8][..], &[]] {
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(at(&[dir.path().to_owned()]), (1, Some(100)), "{bytes:?}");
+        let (points, ended) = read_until(std::slice::from_ref(&file), ReadOptions::default().byron_epoch_slots(100));
+        assert!(points.is_empty(), "{bytes:?}");
+        let note = ended.unwrap().unwrap();
+        assert!(note.contains("chunk 1 is damaged at byte 0, in the block of slot 100: "), "{note}");
+    }
 }
 
 #[test]

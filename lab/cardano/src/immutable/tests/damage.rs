@@ -13,7 +13,10 @@ fn indexes_that_end_early_leave_whole_blocks_and_a_note() {
     let at = |tail| read(&[dir.path().to_owned()], ReadOptions::default().tail(tail));
     let (points, note) = at(TornTail::Incomplete).unwrap();
     assert_eq!(points.len(), 59);
-    assert!(note.unwrap().contains("59 blocks, and a secondary index of 1400 bytes"));
+    let note = note.unwrap();
+    for part in ["chunk 10366 is damaged at byte 156680: ", "59 blocks, and a secondary index of 1400 bytes"] {
+        assert!(note.contains(part), "{note}");
+    }
     let error = at(TornTail::Refuse).unwrap_err().to_string();
     assert!(error.contains("chunk 10366"), "{error}");
     // With another chunk behind it, it is no newest one, and nothing is left out.
@@ -37,7 +40,9 @@ fn a_newest_chunk_that_is_cut_anywhere_gives_its_whole_blocks() {
         let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
         let count = 300 + ends.iter().filter(|end| **end <= cut).count();
         assert_eq!(points, whole[..count], "cut at {cut}");
-        assert!(note.is_some(), "cut at {cut}");
+        let (next, at) = whole[count];
+        let named = format!("chunk 3 is damaged at byte {}, in the block of slot {}: ", at.offset, next.slot);
+        assert!(note.as_ref().is_some_and(|note| note.contains(&named)), "cut at {cut}: {note:?}");
     }
 }
 
