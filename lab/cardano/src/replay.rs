@@ -280,7 +280,7 @@ impl<'s> Replay<'s> {
             (None, Some(resume), None) => (resume, "the set stands there, and the chain ends without it".to_owned()),
             (None, None, _) => return Ok(()),
         };
-        Err(ReplayError::NotThisChain { point, reason })
+        Err(ReplayError::NotThisChain { place: None, point, reason })
     }
 
     /// Takes one block.
@@ -299,12 +299,12 @@ impl<'s> Replay<'s> {
             }
             if block.previous() != Some(known.hash) {
                 let reason = format!("its slot is that of {known}, the last block that is known");
-                return Err(ReplayError::NotThisChain { point, reason });
+                return Err(ReplayError::NotThisChain { place: Some(place), point, reason });
             }
             // The successor of a boundary block that was not named again.
         }
         self.known = None;
-        self.follows(&point, block)?;
+        self.follows(&point, block, place)?;
         if self.last.is_none() && self.resume.is_some_and(|resume| block.previous() == Some(resume.hash)) {
             // What comes before was not named again: the index begins here.
             self.resume = None;
@@ -342,8 +342,8 @@ impl<'s> Replay<'s> {
     }
 
     /// Looks whether a block follows the last one, and leads through the point where the set stands.
-    fn follows(&self, point: &Point, block: &Block<'_>) -> Result<(), ReplayError> {
-        let broken = |reason: String| Err(ReplayError::NotThisChain { point: *point, reason });
+    fn follows(&self, point: &Point, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
+        let broken = |reason: String| Err(ReplayError::NotThisChain { place: Some(place), point: *point, reason });
         if let Some(last) = &self.last {
             return match block.previous() {
                 Some(previous) if previous == last.hash => match &self.resume {
@@ -364,7 +364,7 @@ impl<'s> Replay<'s> {
             (None, Some(_))
                 if point.number > 0 && self.set.tip() == UtxoTip::Genesis && !self.options.allow_missing =>
             {
-                Err(ReplayError::NotFirst { point: *point })
+                Err(ReplayError::NotFirst { place, point: *point })
             }
             _ => Ok(()),
         }

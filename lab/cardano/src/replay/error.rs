@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 use crate::{
-    BlockError, BlockHash, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError, utxo::UtxoError,
+    BlockError, BlockHash, BlockPlace, ChainError, OutputRef, Point, TxId, error::of_chunk, index::IndexError,
+    utxo::UtxoError,
 };
 
 /// What ends a replay early.
@@ -26,8 +27,10 @@ pub enum ReplayError {
         source: BlockError,
     },
     /// A chain that does not go on from where the set stands.
-    #[error("{point} is not of this chain: {reason}; replay the same chain, or into another store")]
+    #[error("{}{point} is not of this chain: {reason}; replay the same chain, or into another store", at_place(*place))]
     NotThisChain {
+        /// Where the block lies; `None` for one that is known and was not read.
+        place: Option<BlockPlace>,
         /// The first block that does not fit.
         point: Point,
         /// Why.
@@ -71,10 +74,13 @@ pub enum ReplayError {
     },
     /// The set holds the outputs of genesis files, and the first block is not that of a chain.
     #[error(
-        "{point} is not the first block of a chain, and the set holds only the outputs of genesis files; name all chunks from \
-         the first one on, or go on without them with --allow-missing"
+        "{}{point} is not the first block of a chain, and the set holds only the outputs of genesis files; name all chunks from \
+         the first one on, or go on without them with --allow-missing",
+        at_place(Some(*place))
     )]
     NotFirst {
+        /// Where the block lies.
+        place: BlockPlace,
         /// The first block that was read.
         point: Point,
     },
@@ -122,6 +128,11 @@ pub enum ReplayError {
     /// The set failed.
     #[error(transparent)]
     Utxo(#[from] UtxoError),
+}
+
+/// Returns how messages about a block that was read begin.
+fn at_place(place: Option<BlockPlace>) -> String {
+    place.map_or_else(String::new, |BlockPlace { chunk, offset, .. }| format!("{}, byte {offset}: ", of_chunk(chunk)))
 }
 
 impl ReplayError {
