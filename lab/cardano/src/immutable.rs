@@ -14,7 +14,7 @@ use self::{
     chunk::Chunk,
     sources::{Files, Sources},
 };
-use crate::{BYRON_EPOCH_SLOTS, Block, BlockHash, BlockPlace, ChainError, Point};
+use crate::{BYRON_EPOCH_SLOTS, Block, BlockHash, BlockPlace, ChainError, Era, Point};
 
 mod append;
 mod archive;
@@ -175,13 +175,14 @@ impl ChainReader {
 struct Link {
     point: Point,
     previous: Option<BlockHash>,
+    era: Era,
     is_boundary: bool,
 }
 
 impl Link {
     fn of(block: &Block<'_>) -> Self {
         let is_boundary = block.boundary_epoch().is_some();
-        Self { point: block.point(), previous: block.previous(), is_boundary }
+        Self { point: block.point(), previous: block.previous(), era: block.era(), is_boundary }
     }
 
     /// Returns why another block cannot follow this one.
@@ -190,6 +191,10 @@ impl Link {
         if next.previous != Some(last.hash) {
             let named = next.previous.map_or_else(|| "no block".to_owned(), |hash| hash.to_string());
             return Some(format!("it follows {named}, and the block before it is {last}"));
+        }
+        // Boundary blocks stand among others of Byron.
+        if next.era < self.era && !self.era.is_byron() {
+            return Some(format!("it is of the era {}, and the block before it is of {}", next.era, self.era));
         }
         let Some(following) = last.number.checked_add(1) else {
             return Some("the block before it has the greatest number that there is".to_owned());

@@ -397,6 +397,7 @@ fn the_greatest_number_has_no_successor() {
     let link = |slot: u8, number| Link {
         point: Point { slot: slot.into(), number, hash: hash(slot) },
         previous: slot.checked_sub(1).map(hash),
+        era: Era::Conway,
         is_boundary: false,
     };
     assert!(link(1, u64::MAX).breaks(&link(2, 0)).unwrap().contains("greatest number"));

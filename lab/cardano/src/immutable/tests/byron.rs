@@ -1,4 +1,4 @@
-//! Chains of Byron: networks with epochs of their own, and the order of boundary blocks and others.
+//! Chains of Byron: networks with epochs of their own, and the order of boundary blocks and others. The order of the eras behind it.
 
 use std::{fs, sync::Arc};
 
@@ -6,9 +6,9 @@ use bristlecone::storage::RealStorage;
 
 use super::{read, read_until};
 use crate::{
-    Block, ChainError, Genesis, ReadOptions,
+    Block, ChainError, Era, Genesis, ReadOptions,
     immutable::Appender,
-    made_up::{byron_blocks, files_of},
+    made_up::{byron_blocks, empty_blocks, files_of},
 };
 
 #[test]
@@ -83,6 +83,20 @@ fn a_slot_has_one_block_and_a_boundary_block_comes_before_all_of_its_epoch() {
     let mut appender = Appender::open(Arc::new(RealStorage::new(db.path())), 1_000).unwrap();
     let error = appender.append(&Block::parse(&blocks[0]).unwrap()).unwrap_err();
     assert!(error.to_string().contains("begins no chunk"), "{error}");
+}
+
+#[test]
+fn a_block_of_an_era_that_is_past_does_not_continue_the_chain() {
+    let (dir, db) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // No hash covers the era, and blocks of these three have one shape.
+    let blocks = empty_blocks(&[Era::Shelley, Era::Mary, Era::Allegra]);
+    let (points, ended) = read_until(&files_of(dir.path(), &blocks), ReadOptions::default());
+    assert_eq!(points.len(), 2);
+    let Err(error @ ChainError::Order { offset: 0, slot: 102, .. }) = ended else { panic!("{ended:?}") };
+    assert!(error.to_string().contains("it is of the era Allegra, and the block before it is of Mary"), "{error}");
+    let mut appender = Appender::open(Arc::new(RealStorage::new(db.path())), 1_000).unwrap();
+    let placed: Vec<_> = blocks.iter().map(|block| appender.append(&Block::parse(block).unwrap()).is_ok()).collect();
+    assert_eq!(placed, [true, true, false]);
 }
 
 #[test]
