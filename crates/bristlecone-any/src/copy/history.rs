@@ -10,8 +10,6 @@ use crate::{error::Result, repo::AnyRepo};
 
 /// After how many commits the caller is told.
 const TELL_EVERY: usize = 1 << 10;
-/// How many tags of tags are followed.
-const TAGS_MAX: usize = 16;
 
 /// A commit that is to be copied.
 #[derive(Debug)]
@@ -154,14 +152,11 @@ pub(super) fn peeled(from: &AnyRepo, at: ObjRef) -> Result<(Kind, Option<CommitI
         Ok(object.ok_or(Error::Missing { kind: Kind::Commit, oid: at.oid })?)
     };
     let first = read(&at)?.kind();
-    let (mut kind, mut at) = (first, at);
-    for _ in 0..TAGS_MAX {
-        match kind {
-            Kind::Commit => return Ok((first, Some(from.commit_id(at)))),
-            Kind::Tag => at = from.read_tag(at.into())?.target,
-            _ => break,
-        }
+    let (mut kind, mut at, mut passed) = (first, at, HashSet::new());
+    // However many lead from one to the next; forged bytes may lead in a circle, and so to no commit.
+    while kind == Kind::Tag && passed.insert(at.oid) {
+        at = from.read_tag(at.into())?.target;
         kind = read(&at)?.kind();
     }
-    Ok((first, None))
+    Ok((first, (kind == Kind::Commit).then(|| from.commit_id(at))))
 }

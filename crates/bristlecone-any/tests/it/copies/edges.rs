@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use bristlecone::{Batch, Error as StoreError, Kind, Location, SweepLimits, pass_backend};
+use bristlecone::{Batch, Error as StoreError, Kind, Location, Sink, SweepLimits, pass_backend};
 
 use super::*;
 
@@ -375,4 +375,46 @@ fn a_dry_run_counts_what_tags_of_tags_lose_as_the_copy_does() {
         assert_eq!(counts(&planned), counts(&report));
         assert_eq!(planned.refs, report.refs);
     }
+}
+
+#[test]
+fn a_ref_goes_over_however_many_tags_lead_to_its_commit() {
+    let from = in_memory(&format("native"));
+    let (mut target, mut kind) = (crate::commit(&from, "main", &[("a", "1")]), Kind::Commit);
+    for number in 0..20 {
+        let (name, tagger, headers, message) = (format!("v{number}"), None, Vec::new(), b"one\n".to_vec());
+        let tag = Tag { target, kind, name: name.into_bytes(), tagger, headers, message };
+        (target, kind) = (from.write_tag(&tag, Durability::None).unwrap().into(), Kind::Tag);
+    }
+    let gone = RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: None };
+    from.move_refs(&[moved("refs/tags/last", RefTarget::Object(target)), gone], Durability::None).unwrap();
+    for (name, tags) in [("native", 20), ("git", 20), ("tezos", 0)] {
+        let to = in_memory(&format(name));
+        let planned = copy::copy(&from, &to, &CopyOptions::default().dry_run(true), &mut |_| {}).unwrap();
+        let report = copied(&from, &to);
+        assert!(report.is_whole() && report.commits == 1, "{name}: {report:?}");
+        assert_eq!((planned.commits, planned.refs), (1, report.refs), "{name}");
+        let (mut at, mut found) = (to.resolve("refs/tags/last").unwrap().unwrap(), 0);
+        while to.backend().read(&at).unwrap().unwrap().kind() == Kind::Tag {
+            (at, found) = (to.read_tag(at.into()).unwrap().target, found + 1);
+        }
+        assert_eq!(found, tags, "{name}");
+    }
+}
+
+#[test]
+fn forged_tags_that_go_in_a_circle_lead_to_no_commit() {
+    let (from, to) = (in_memory(&format("git")), in_memory(&format("native")));
+    crate::commit(&from, "main", &[("a", "1")]);
+    let ids: Vec<Oid> = (1..=3).map(|byte| Oid::new(&[byte; 20]).unwrap()).collect();
+    let mut batch = Batch::new();
+    for (number, id) in ids.iter().enumerate() {
+        let body = format!("object {}\ntype tag\ntag forged\n\nforged\n", ids[(number + 1) % ids.len()]);
+        batch.put(Kind::Tag, *id, body.as_bytes(), &[Location::NONE], &[]);
+    }
+    from.backend().append(batch, &[], Durability::None).unwrap();
+    from.move_refs(&[moved("refs/tags/forged", RefTarget::Object(ids[0].into()))], Durability::None).unwrap();
+    let report = copied(&from, &to);
+    assert_eq!(report.losses.iter().map(|loss| loss.kind).collect::<Vec<_>>(), [LossKind::Ref]);
+    assert_eq!(refs(&to).into_keys().collect::<Vec<_>>(), ["refs/heads/main"]);
 }
