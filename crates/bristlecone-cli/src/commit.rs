@@ -1,6 +1,6 @@
 //! Committing an edit to a branch: where the branch begins, the edit, the commit, and what follows it.
 
-use bristlecone::{CommitId, Durability, Error, Info, RefMove, TreeId, core::FormatError};
+use bristlecone::{CommitId, Durability, Error, Info, Oid, RefMove, RefTarget, TreeId, core::FormatError};
 
 use crate::{
     begin::Start,
@@ -67,7 +67,8 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Edits the tree of the branch to change and commits it, again from the start if another process was faster.
+    /// Edits the tree of the branch to change and commits it, again from the start if another process was faster, or has collected
+    /// what the commit goes on from.
     ///
     /// What changes is encoded and hashed once: for the question whether anything does, for the commit, and in a Git
     /// repository for the question whether it may be made ([`crate::follow`]).
@@ -98,6 +99,8 @@ impl<'a> Change<'a> {
             let Some(done) = opened.repo.submit(vec![prepared]).pop() else { continue };
             match done {
                 Err(Error::RefMoved { name, .. }) if with.iter().all(|one| one.name != name) => {}
+                // By now it is written anew; what a move of the caller's own leads to is not.
+                Err(Error::Gone { oids }) if !with.iter().any(|one| leads_to(one, &oids)) => {}
                 done => {
                     let at = done.map_err(not_as_expected)?;
                     let moved = if at_once { Ok(()) } else { self.move_refs() };
@@ -154,6 +157,11 @@ impl<'a> Change<'a> {
     }
 }
 
+/// Whether a move of a ref leads to one of these objects.
+fn leads_to(wanted: &RefMove, oids: &[Oid]) -> bool {
+    matches!(&wanted.to, Some(RefTarget::Object(at)) if oids.contains(&at.oid))
+}
+
 /// A move of a ref that holds something else than was expected is a negative answer.
 pub(crate) fn not_as_expected(error: Error) -> Failure {
     match error {
@@ -199,9 +207,12 @@ impl Committed {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, atomic::Ordering::Relaxed};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    };
 
-    use bristlecone::{Counted, core::git::Algorithm};
+    use bristlecone::{Backend, Batch, Counted, Expected, Location, core::git::Algorithm, pass_backend};
     use bristlecone_any::{AnyFormat, AnyRepo};
     use clap::Parser;
 
@@ -239,5 +250,52 @@ mod tests {
         assert_eq!(set(["1", "2", "3"]), (6, 7, true), "three values in three directories, and the commit");
         assert_eq!(set(["1", "2", "4"]), (6 + 2, 5, true), "two of the values are there");
         assert_eq!(set(["1", "2", "4"]), (3 + 3, 0, false), "directories that stay as they are need no place");
+    }
+
+    /// A backend from which another process's collection drops some objects before each of the first commits.
+    #[derive(Debug)]
+    struct Swept {
+        inner: Arc<dyn Backend>,
+        gone: Vec<Oid>,
+        times: AtomicU32,
+    }
+
+    impl Backend for Swept {
+        fn append_many(
+            &self,
+            batches: Vec<(Batch, Vec<RefMove>)>,
+            durability: Durability,
+        ) -> Vec<Result<Location, Error>> {
+            if self.times.fetch_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_err() {
+                return self.inner.append_many(batches, durability);
+            }
+            batches.iter().map(|_| Err(Error::Gone { oids: self.gone.clone() })).collect()
+        }
+
+        pass_backend! {
+            inner: name, capabilities, snapshot, read, locate, position, sweeps, sweep, append, append_keeping, get_ref,
+            list_refs, shallow, promised_to, flush, each_object, each_with_prefix, clear_caches, stats, read_derived,
+            write_derived
+        }
+    }
+
+    #[test]
+    fn what_a_collection_drops_meanwhile_is_committed_again_but_no_ref_moves_to_it() {
+        let gone = Oid::from_array([7; 32]);
+        let (name, to) = ("refs/heads/aside".to_owned(), Some(RefTarget::Object(gone.into())));
+        let aside = RefMove { name, expected: Expected::Any, to };
+        for (moves, tries) in [(Vec::new(), 3), (vec![aside], 1)] {
+            let repo = AnyRepo::open("memory:").unwrap();
+            let opened =
+                Opened::from(repo.wrapped(|inner| Arc::new(Swept { inner, gone: vec![gone], times: 2.into() })));
+            let line = Line::parse_from(["cone", "-m", "message"]);
+            let change = Change::new(&opened, &line.args, "", Durability::None).ok().unwrap().moving(moves);
+            let mut edits = 0;
+            let done = change.commit(&mut |tree| {
+                edits += 1;
+                Ok(tree.set("a", "1")?)
+            });
+            assert_eq!((done.is_ok(), edits), (tries > 1, tries));
+        }
     }
 }

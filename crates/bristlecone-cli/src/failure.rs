@@ -288,7 +288,11 @@ impl From<Error> for Failure {
             Error::Path(_) => with_way(error.to_string(), "choose another name"),
             Error::Format(_) => with_way(report(&error), "use a store of another format"),
             // Each says itself what to do.
-            Error::Usage { .. } | Error::Lost { .. } | Error::Uncommitted { .. } | Error::Stopped => error.to_string(),
+            Error::Usage { .. }
+            | Error::Lost { .. }
+            | Error::Uncommitted { .. }
+            | Error::Gone { .. }
+            | Error::Stopped => error.to_string(),
             _ => format!("{}; run `cone check` to see whether the store is sound", report(&error)),
         };
         Self::new(code, message)
