@@ -67,7 +67,7 @@ pub(super) fn export(
     if job.to.git().is_some_and(|(git, _)| git.options().read_only) {
         return Err(bristlecone::Error::ReadOnly.into());
     }
-    let options = ExportOptions::default().refs(names(job)).force(job.options.force).scratch(scratch(job.from));
+    let options = ExportOptions::default().refs(names(job)).force(job.options.force);
     let to: &FilePath = &layout.git_dir;
     let report = history::export(store, job.from.backend(), to, &options, progress)?;
     let Respelled { count, commit, place } = report.respelled;

@@ -7,7 +7,7 @@ use bristlecone_git::history::{self, ExportOptions, ExportReport, RefState, Tran
 
 use super::{
     Context,
-    import_git::{common, line, scratch, stayed, store_of, summary},
+    import_git::{common, line, stayed, store_of, summary},
 };
 use crate::{
     ending::{self, Made},
@@ -40,12 +40,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         let way = "leave --hash out, or export from a store of the format native";
         return Err(Failure::usage(format!("the ids of this store are of {own} and stay so, not of {hash}; {way}")));
     }
-    let options = ExportOptions::default()
-        .refs(wanted.refs)
-        .bare(wanted.bare)
-        .force(wanted.force)
-        .algorithm(hash)
-        .scratch(scratch(&opened));
+    let options = ExportOptions::default().refs(wanted.refs).bare(wanted.bare).force(wanted.force).algorithm(hash);
     let mut progress = Progress::new("exported", None);
     refuse_within_store(wanted.to)?;
     ending::makes(Made::git(wanted.to, opened.wait_ms)?);

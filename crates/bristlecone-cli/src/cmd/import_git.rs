@@ -94,7 +94,7 @@ pub(super) fn store_of(format: &AnyFormat) -> Result<history::StoreFormat> {
 }
 
 /// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself.
-pub(super) fn scratch(opened: &Opened) -> Option<Arc<dyn Storage>> {
+fn scratch(opened: &Opened) -> Option<Arc<dyn Storage>> {
     opened.repo.dir().map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
 }
 

@@ -49,7 +49,8 @@ pub struct ExportOptions {
     pub force: bool,
     /// The hash of a repository that is made from a store of the format `native`; SHA-1 by default.
     pub algorithm: Option<Algorithm>,
-    /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
+    /// A folder for a scratch file, for histories that are larger than memory [default: that of the repository, since a store that is
+    /// read may be on a disk that is read-only]. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
 }
 
@@ -110,7 +111,8 @@ pub fn export(
         StoreFormat::Native(_) => options.algorithm,
     };
     let mut to = Destination::open(to, options.bare, algorithm)?;
-    let scratch = Scratch::new(options.scratch.clone());
+    let scratch = options.scratch.clone().unwrap_or_else(|| to.repository.layout.storage());
+    let scratch = Scratch::new(Some(scratch));
     let outcome = match store {
         StoreFormat::Git(git) => from_git(git, backend, &wanted, &mut to, &scratch, progress)?,
         StoreFormat::Native(native) => from_native_store(native, backend, &wanted, &mut to, &scratch, progress)?,

@@ -418,3 +418,26 @@ fn forged_tags_that_go_in_a_circle_lead_to_no_commit() {
     assert_eq!(report.losses.iter().map(|loss| loss.kind).collect::<Vec<_>>(), [LossKind::Ref]);
     assert_eq!(refs(&to).into_keys().collect::<Vec<_>>(), ["refs/heads/main"]);
 }
+
+#[test]
+fn a_copy_into_a_git_repository_makes_no_file_in_the_store_that_it_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let sha256 = AnyFormat::git(bristlecone::core::git::Algorithm::Sha256);
+    let from = AnyRepo::create(dir.path().join("from"), sha256).unwrap();
+    // Their ids are more than stay in memory.
+    let set = |tree: &mut bristlecone_any::Tree| {
+        (0..34_000).try_for_each(|number| tree.set(format!("d{}/{number}", number % 100), number.to_string()))
+    };
+    from.branch("main").unwrap().edit(&Info::message("many").durability(Durability::None), set).unwrap();
+    // A scratch file of such a name could not be made.
+    for number in 0..1000 {
+        let name = format!("scratch-{}-{number}", std::process::id());
+        std::fs::create_dir(from.dir().unwrap().join(name)).unwrap();
+    }
+    let place = Place::Git(dir.path().join("to.git"));
+    let (to, _) = copy::open_or_make(&place, &from, None, &OpenOptions::new()).unwrap();
+    let report = copied(&from, &to);
+    assert!(report.is_whole() && report.objects > 34_000, "{report:?}");
+    let left = std::fs::read_dir(dir.path().join("to.git")).unwrap();
+    assert!(!left.map(|entry| entry.unwrap().file_name()).any(|name| name.to_str().unwrap().starts_with("scratch")));
+}
