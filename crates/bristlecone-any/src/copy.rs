@@ -109,6 +109,9 @@ pub struct CopyReport {
     pub bytes: u64,
     /// What became of each ref, in order of names.
     pub refs: Vec<CopiedRef>,
+    /// Names of wanted refs of a Git repository that were left out since they are no text, or since the ref names another one whose
+    /// name is none: no store can have either.
+    pub unnamed: Vec<Vec<u8>>,
     /// What HEAD of the copy was made to name.
     pub head: Option<String>,
     /// What the other format could not keep of the commits that went over.
@@ -119,7 +122,8 @@ impl CopyReport {
     /// Whether every ref is at the end what it is in the original, and no entry was left out.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.refs.iter().all(|one| !one.change.stays()) && !self.losses.iter().any(|loss| loss.kind.leaves_out())
+        let all_went = self.unnamed.is_empty() && self.refs.iter().all(|one| !one.change.stays());
+        all_went && !self.losses.iter().any(|loss| loss.kind.leaves_out())
     }
 }
 
@@ -150,6 +154,7 @@ pub fn copy(
     let held = from.tree();
     let wanted = Wanted::of(from, to, options)?;
     let lone_head = wanted.lone_head(from)?;
+    let unnamed = git::unnamed(from, options)?;
     let job = CopyJob { from, to, wanted: &wanted, options };
     let mut report = match Way::between(from, to) {
         Way::Import { layout, store, converts } => git::import(&job, layout, store, converts, progress),
@@ -161,6 +166,7 @@ pub fn copy(
     if let Some(head) = lone_head {
         report.refs.insert(0, head);
     }
+    report.unnamed = unnamed;
     drop(held);
     Ok(report)
 }

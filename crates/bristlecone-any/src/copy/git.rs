@@ -18,7 +18,7 @@ use bristlecone_git::{
 };
 
 use super::{
-    CopiedRef, CopyError, CopyJob, CopyReport, Loss, LossKind, RefChange,
+    CopiedRef, CopyError, CopyJob, CopyOptions, CopyReport, Loss, LossKind, RefChange,
     history::{Tips, missing, peeled, reached_from},
     loss::Losses,
     objects::returning,
@@ -75,6 +75,12 @@ pub(super) fn export(
         losses.put(Loss { kind: LossKind::Ident, count, commit, place });
     }
     Ok(CopyReport { losses: losses.list(), ..counted(converts, &report.counts, of(report.refs)) })
+}
+
+/// Returns the names of wanted refs that are left out since they are no text; of a Git repository alone.
+pub(super) fn unnamed(from: &AnyRepo, options: &CopyOptions) -> Result<Vec<Vec<u8>>> {
+    let Some((_, layout)) = from.git() else { return Ok(Vec::new()) };
+    Ok(Repository::open(&layout.git_dir)?.unnamed_refs(&options.refs)?)
 }
 
 /// Returns what is lost, as far as it is known before anything is written. History that goes on behind what retention has cut ends

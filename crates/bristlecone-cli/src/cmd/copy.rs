@@ -11,7 +11,7 @@ use clap::{Args, builder::PossibleValuesParser};
 
 use super::{
     Context,
-    import_git::{NAMED_MAX, line},
+    import_git::{NAMED_MAX, describe_unnamed, line, tell_unnamed},
     init::BackendArg,
 };
 use crate::{
@@ -182,6 +182,7 @@ fn tell(report: &CopyReport, dry_run: bool, seconds: f64) {
     for (name, why) in report.refs.iter().filter_map(|one| Some((&one.name, stayed(one)?))).take(NAMED_MAX) {
         say!("left where it is: {} ({why})", show(name));
     }
+    tell_unnamed(&report.unnamed);
     for loss in &report.losses {
         say!("not kept: {loss}");
     }
@@ -230,6 +231,7 @@ fn described(report: &CopyReport, args: &CopyArgs, made: bool, format: &str, sec
         "objects": report.objects,
         "bytes": report.bytes,
         "refs": refs,
+        "unnamed": describe_unnamed(&report.unnamed),
         "head": report.head.as_deref(),
         "lost": losses,
         "seconds": seconds,

@@ -126,12 +126,7 @@ fn tell(report: &ImportReport, seconds: f64) {
         say!("left out: {} ({})", show(&left_out.name), left_out.missing);
     }
     more(report.left_out.len(), "left out");
-    for name in report.unnamed.iter().take(NAMED_MAX) {
-        let named = str::from_utf8(name).is_ok();
-        let why = if named { "it names a ref whose name is not UTF-8" } else { "its name is not UTF-8" };
-        say!("left out: {} ({why}; give it another in Git)", show(OsStr::from_bytes(name)));
-    }
-    more(report.unnamed.len(), "left out");
+    tell_unnamed(&report.unnamed);
     for missing in report.missing.iter().take(NAMED_MAX) {
         say!("missing: {missing}");
     }
@@ -148,6 +143,26 @@ fn tell(report: &ImportReport, seconds: f64) {
     }
     let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count();
     say!("{}, {}", summary(&report.counts, refs, seconds), text::bytes(report.counts.bytes));
+}
+
+/// Says which refs are left out for their names.
+pub(super) fn tell_unnamed(unnamed: &[Vec<u8>]) {
+    for name in unnamed.iter().take(NAMED_MAX) {
+        let named = str::from_utf8(name).is_ok();
+        let why = if named { "it names a ref whose name is not UTF-8" } else { "its name is not UTF-8" };
+        say!("left out: {} ({why}; give it another in Git)", show(OsStr::from_bytes(name)));
+    }
+    more(unnamed.len(), "left out");
+}
+
+/// Describes refs that are left out for their names in JSON.
+pub(super) fn describe_unnamed(unnamed: &[Vec<u8>]) -> Vec<serde_json::Value> {
+    let unnamed = unnamed.iter().map(|name| {
+        let mut one = Fields::new();
+        put_text(&mut one, "name", name);
+        serde_json::Value::Object(one)
+    });
+    unnamed.collect()
 }
 
 /// Says how many objects and refs went over, and how fast.
@@ -194,11 +209,6 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
         }
     });
     let left_out: Vec<_> = left_out.map(serde_json::Value::Object).collect();
-    let unnamed = report.unnamed.iter().map(|name| {
-        let mut one = Fields::new();
-        put_text(&mut one, "name", name);
-        serde_json::Value::Object(one)
-    });
     let missing = report.missing.iter().map(|object| {
         fields! {
             "kind": bristlecone::core::git::type_name(object.kind),
@@ -211,7 +221,7 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
     let mut all = common(&report.counts, &report.refs, &report.shallow, seconds);
     all.extend(fields! {
         "left_out": left_out,
-        "unnamed": unnamed.collect::<Vec<_>>(),
+        "unnamed": describe_unnamed(&report.unnamed),
         "missing": missing,
         "missing_more": report.missing_more,
         "head": report.head.as_deref(),

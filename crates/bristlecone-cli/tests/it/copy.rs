@@ -255,6 +255,20 @@ fn a_branch_that_git_has_checked_out_stays() {
     assert_eq!(place.git(["status", "--porcelain"]), "");
 }
 
+#[needs(git)]
+#[test]
+fn a_ref_of_git_whose_name_is_no_text_is_left_out_and_named() {
+    let place = GitPlace::new();
+    let head = place.git(["rev-parse", "HEAD"]);
+    let packed = [format!("{} refs/tags/caf", head.trim()).as_bytes(), b"\xe9\n"].concat();
+    fs::write(place.path(".git/packed-refs"), packed).unwrap();
+    let (copied, name) = (Place::empty(), place.path("").display().to_string());
+    let run = copied.run(["-o", "json", "copy", &name, "b"]);
+    assert!(run.code == 1 && run.err.contains("left out: refs/tags/caf%E9 (its name is not UTF-8"), "{run:?}");
+    let report: Value = serde_json::from_slice(&run.out).unwrap();
+    assert!(report["unnamed"].as_array().unwrap().len() == 1 && all_are(&report, "new"), "{report}");
+}
+
 #[cfg(feature = "lab")]
 #[test]
 fn a_tezos_chain_becomes_a_history_of_another_format_entry_by_entry() {

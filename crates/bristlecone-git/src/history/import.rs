@@ -256,9 +256,8 @@ struct Wanted {
 impl Wanted {
     fn of(from: &Repository, options: &ImportOptions) -> Result<Self, TransferError> {
         let names: Vec<&str> = from.refs.keys().map(String::as_str).collect();
-        let patterns = Patterns::new(&options.refs);
-        let chosen = patterns.select(&from.shown, &names)?;
-        let unnamed = from.unnamed_refs()?.into_iter().filter(|name| patterns.chooses(name)).collect();
+        let chosen = Patterns::new(&options.refs).select(&from.shown, &names)?;
+        let unnamed = from.unnamed_refs(&options.refs)?;
         let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
         for name in chosen {
             match &from.refs[name] {

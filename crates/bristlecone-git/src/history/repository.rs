@@ -11,7 +11,7 @@ use std::{
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
 use crate::{
-    history::error::TransferError,
+    history::{error::TransferError, patterns::Patterns},
     repository::{
         error,
         files::Files,
@@ -67,9 +67,13 @@ impl Repository {
         Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string(), unnamed })
     }
 
-    /// Returns the names of refs that no store can have: those that are no text, and those of refs that name one which is none.
-    pub(crate) fn unnamed_refs(&self) -> Result<BTreeSet<Vec<u8>>> {
-        let mut unnamed = self.unnamed.clone();
+    /// Returns the names of wanted refs that no store can have: those that are no text, and those of refs that name one which is
+    /// none. `patterns` are those of [`ImportOptions::refs`](super::ImportOptions::refs).
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn unnamed_refs(&self, patterns: &[String]) -> Result<Vec<Vec<u8>>> {
+        let (patterns, mut unnamed) = (Patterns::new(patterns), self.unnamed.clone());
         let is_gone =
             |error: &io::Error| [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind());
         let mut dirs = vec![PathBuf::from("refs")];
@@ -95,7 +99,7 @@ impl Repository {
                 }
             }
         }
-        Ok(unnamed)
+        Ok(unnamed.into_iter().filter(|name| patterns.chooses(name)).collect())
     }
 
     /// Returns the hash of its ids.

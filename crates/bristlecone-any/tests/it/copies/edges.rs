@@ -441,3 +441,24 @@ fn a_copy_into_a_git_repository_makes_no_file_in_the_store_that_it_reads() {
     let left = std::fs::read_dir(dir.path().join("to.git")).unwrap();
     assert!(!left.map(|entry| entry.unwrap().file_name()).any(|name| name.to_str().unwrap().starts_with("scratch")));
 }
+
+#[test]
+fn a_ref_of_git_whose_name_is_no_text_is_left_out_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::Git(dir.path().join("r.git"));
+    let head = crate::commit(&AnyRepo::create(place.clone(), format("git")).unwrap(), "main", &[("a", "1")]);
+    let packed = [format!("{} refs/tags/caf", head.oid).as_bytes(), b"\xe9\n"].concat();
+    std::fs::write(dir.path().join("r.git/packed-refs"), packed).unwrap();
+    let from = AnyRepo::open_read_only(place).unwrap();
+    let around = from.wrapped(|backend| Arc::new(bristlecone::ReadOnly(backend)));
+    for (from, name) in [(&from, "native"), (&from, "git"), (&from, "tezos"), (&around, "git")] {
+        let to = in_memory(&format(name));
+        let main = CopyOptions::default().refs(vec!["main".to_owned()]);
+        assert!(copy::copy(from, &to, &main, &mut |_| {}).unwrap().is_whole(), "{name}: it is not asked for");
+        for dry_run in [true, false] {
+            let report = copy::copy(from, &to, &CopyOptions::default().dry_run(dry_run), &mut |_| {}).unwrap();
+            assert_eq!(report.unnamed, [b"refs/tags/caf\xe9"], "{name}");
+            assert!(!report.is_whole() && report.refs.len() == 1, "{name}: {report:?}");
+        }
+    }
+}
