@@ -1,5 +1,7 @@
 //! Which refs a transfer takes.
 
+use std::collections::HashMap;
+
 use crate::history::error::TransferError;
 
 /// Patterns of names of refs; without any, all below `refs/` match.
@@ -33,21 +35,26 @@ impl Patterns {
             return Ok(names.to_vec());
         }
         let mut wanted = vec![false; names.len()];
+        // Whoever has chosen already gives each ref its full name: as many patterns as there are refs.
+        let places: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (*name, at)).collect();
         for pattern in &self.0 {
-            let before = wanted.iter().filter(|&&wanted| wanted).count();
-            let mut found = false;
-            for prefix in PREFIXES {
+            let found = PREFIXES.iter().any(|prefix| {
                 let full = format!("{prefix}{pattern}");
+                if !full.contains(['*', '?']) {
+                    let at = places.get(&*full);
+                    if let Some(&at) = at {
+                        wanted[at] = true;
+                    }
+                    return at.is_some();
+                }
+                let mut found = false;
                 for (name, wanted) in names.iter().zip(&mut wanted) {
                     let is = matches(full.as_bytes(), name.as_bytes());
                     *wanted |= is;
                     found |= is;
                 }
-                if found {
-                    break;
-                }
-            }
-            debug_assert!(found || wanted.iter().filter(|&&wanted| wanted).count() == before);
+                found
+            });
             if !found {
                 return Err(TransferError::NoRef { from: from.to_owned(), pattern: pattern.clone() });
             }
@@ -94,6 +101,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_hundred_thousand_refs_are_chosen_by_their_full_names() {
+        let names: Vec<String> = (0..100_000).map(|number| format!("refs/heads/{number:06}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(Patterns::new(&names).select("there", &all).unwrap(), all);
+    }
+
+    #[test]
     fn names_and_globs_choose_refs() {
         let names = ["refs/heads/main", "refs/heads/x/main", "refs/remotes/o/x", "refs/tags/main", "refs/tags/v1"];
         let select = |patterns: &[&str]| {
@@ -111,6 +125,7 @@ mod tests {
         assert!(Patterns::new(&[]).chooses(b"refs/heads/caf\xe9") && chooses("refs/heads/*") && chooses("caf?"));
         assert!(!chooses("refs/tags/*") && !chooses("main"));
         assert!(matches!(select(&["nothing"]), Err(TransferError::NoRef { .. })));
+        assert_eq!(select(&["x/main", "refs/heads/x/main", "main"]).unwrap(), ["refs/heads/x/main", "refs/tags/main"]);
         assert!(!matches(b"*a*b", b"aaaaaaac") && matches(b"*a*b", b"xxaxxb") && matches(b"**", b""));
     }
 }
