@@ -90,9 +90,9 @@ fn settled<'t>(repo: &AnyRepo, text: &'t str) -> Result<Cow<'t, str>> {
             Head::Detached(at) => format!("{}{rest}", at.oid()),
         }));
     }
-    let Some((backend, _)) = repo.git() else { return Ok(Cow::Borrowed(text)) };
+    let Some((backend, layout)) = repo.git() else { return Ok(Cow::Borrowed(text)) };
     let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !digits || base.len() >= 40 || ref_target(repo, base)?.is_some() {
+    if !digits || base.len() >= 2 * layout.algorithm.oid_bytes() || ref_target(repo, base)?.is_some() {
         return Ok(Cow::Borrowed(text));
     }
     let base = base.to_ascii_lowercase();

@@ -56,6 +56,22 @@ fn revisions_lead_to_commits_and_trees_in_every_format() {
     }
 }
 
+#[test]
+fn ids_of_a_git_repository_may_be_cut_to_any_length() {
+    let dir = tempfile::tempdir().unwrap();
+    for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
+        let place = Place::Git(dir.path().join(format!("{}.git", algorithm.name())));
+        let repo = AnyRepo::create(place, AnyFormat::git(algorithm)).unwrap();
+        let head = commit(&repo, "main", &[("a", "1")]);
+        let text = head.oid.to_string();
+        for digits in [8, 39, 40, 41, 63, 64].into_iter().filter(|digits| *digits <= text.len()) {
+            let cut = &text[..digits];
+            assert_eq!(revision::commit(&repo, word(cut)).unwrap().oid(), head.oid, "{cut}");
+            assert_eq!(revision::object(&repo, word(&format!("{cut}^{{tree}}"))).unwrap().0, Kind::Node, "{cut}");
+        }
+    }
+}
+
 /// As `git log --all` does it.
 #[needs(git)]
 #[test]
