@@ -43,8 +43,17 @@ pub(super) fn import(
         .scratch(scratch(job.to))
         .layout(job.to.git().map(|(_, layout)| (**layout).clone()));
     let repository = Repository::open(&layout.git_dir)?;
+    // Said in the same words by an import of the repository: each finds what a stopped one of them left.
+    let source = format!("git {}", repository.common_dir().display());
+    if let Some(disk) = job.to.unwrapped_disk() {
+        disk.begin_work(&source);
+    }
     let report = history::import(&repository, store, job.to.backend(), &options, progress)?;
     let refs = of(report.refs);
+    if let (Some(disk), true) = (job.to.unwrapped_disk(), refs.iter().all(|one| !one.change.stays())) {
+        // It is an estimate, and the copy is whole.
+        let _ = disk.forget_work(&source);
+    }
     Ok(CopyReport { head: report.head, ..counted(converts, &report.counts, refs) })
 }
 

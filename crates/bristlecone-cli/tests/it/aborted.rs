@@ -364,6 +364,22 @@ fn an_import_of_a_history_into_a_git_repository_that_is_stopped_says_so_and_goes
 
 #[needs(git)]
 #[test]
+fn what_a_stopped_copy_of_a_git_repository_left_counts_no_more_once_it_has_gone_on() {
+    let place = Place::with_store();
+    folder(&place.path("from"), 60);
+    Git::init(place.path("from"), &[]).commit_all("files");
+    let mut copying = Working::begin(&place, ["copy", "from", "."]);
+    copying.appends(&place);
+    copying.signal(Signal::INT);
+    let (_, run) = copying.end();
+    run.failed(130, &["this leaves"]);
+    assert!(reclaimable(&place) > 2 * MIB as u64);
+    place.ok(["copy", "from", "."]);
+    assert_eq!(reclaimable(&place), 0);
+}
+
+#[needs(git)]
+#[test]
 fn a_signal_that_was_heard_while_a_lock_was_waited_for_has_its_own_code() {
     let place = Place::empty();
     let git = Git::init(place.path("r"), &[]);
