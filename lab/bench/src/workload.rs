@@ -40,7 +40,33 @@ impl Workload {
     pub(crate) fn value(&self, i: usize) -> Vec<u8> {
         value(i, self.value_bytes)
     }
+
+    /// Returns what lookups of these entries, counted from 0, add up to where the first one holds value 1, and so on.
+    pub(crate) fn sum_of(&self, lookups: &[u32]) -> u64 {
+        let weights: Vec<u64> = (1..=self.paths.len()).map(|n| weight(&self.value(n))).collect();
+        lookups.iter().fold(0, |sum, &n| add_up(sum, weights[n as usize]))
+    }
 }
+
+/// Adds what a lookup found to the sum of those before it. The same in another order is another sum.
+#[inline]
+pub(crate) const fn add_up(sum: u64, weight: u64) -> u64 {
+    sum.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(weight)
+}
+
+/// Returns what a value adds to a sum: its length, and eight of its bytes, those of its number.
+#[inline]
+pub(crate) fn weight(value: &[u8]) -> u64 {
+    let number = value.get(NUMBER_AT..).and_then(<[u8]>::first_chunk::<8>).or_else(|| value.last_chunk::<8>());
+    let word = match number {
+        Some(word) => u64::from_le_bytes(*word),
+        None => value.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    word.wrapping_add(value.len() as u64)
+}
+
+/// Where a value has its number, behind `value-`.
+const NUMBER_AT: usize = 6;
 
 /// Returns value `i` of `bytes` bytes: `value-{i}-`, cut or padded with `x`.
 pub(crate) fn value(i: usize, bytes: usize) -> Vec<u8> {
@@ -179,6 +205,20 @@ mod tests {
         for i in [0, 9, 10, 99, 100, 123_456_789] {
             assert_eq!(rising.get(i), value(i, 12), "{i}");
         }
+    }
+
+    #[test]
+    fn every_value_weighs_something_else_and_their_order_counts() {
+        for bytes in [value_bytes_min(2000), 12, 13, 14, 20, 10_000] {
+            let weights: std::collections::BTreeSet<u64> = (0..=2000).map(|i| weight(&value(i, bytes))).collect();
+            assert_eq!(weights.len(), 2001, "{bytes}");
+        }
+        assert_eq!(weight(b"value-7"), weight(&value(7, 7)));
+        assert_ne!(weight(&value(7, 20)), weight(&value(7, 21)));
+        let workload = Workload::sized(1, 9, 20);
+        let of = |lookups: &[u32]| workload.sum_of(lookups);
+        assert_eq!(of(&[0, 8]), add_up(add_up(0, weight(&value(1, 20))), weight(&value(9, 20))));
+        assert!(of(&[0, 8]) != of(&[8, 0]) && of(&[0, 8]) != of(&[0, 7]) && of(&[0, 0]) != of(&[0]));
     }
 
     #[test]

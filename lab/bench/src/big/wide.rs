@@ -8,7 +8,7 @@ use crate::{
     job::Job,
     measure::{Laps, Run},
     rss::Sampler,
-    workload::{MAIN, Random, value},
+    workload::{MAIN, Random, add_up, value, weight},
 };
 
 /// Entries of one commit while the directory is filled.
@@ -38,13 +38,17 @@ pub(super) fn run(job: &Job, entries: u64) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Entry `n` of the filled directory; between any two there is room for one that is added.
+/// The name of entry `n` of the filled directory; between any two there is room for one that is added.
+fn name_of(n: u64) -> String {
+    format!("{n:08}")
+}
+
 fn path_of(n: u64) -> Path {
-    Path::from_bytes(format!("{DIR}/{n:08}")).expect("numbers are steps")
+    Path::from_bytes(format!("{DIR}/{}", name_of(n))).expect("numbers are steps")
 }
 
 fn added_path(n: u64) -> Path {
-    Path::from_bytes(format!("{DIR}/{n:08}-added")).expect("numbers are steps")
+    Path::from_bytes(format!("{DIR}/{}-added", name_of(n))).expect("numbers are steps")
 }
 
 fn unsynced(message: &str) -> Info {
@@ -67,37 +71,40 @@ fn fill(engine: &Engine, entries: u64) -> Result<()> {
 
 fn find(engine: &Engine, entries: u64) -> Result<Run> {
     let mut random = Random::new(1);
-    let paths: Vec<Path> = (0..FINDS).map(|_| path_of(random.below(entries))).collect();
+    let numbers: Vec<u64> = (0..FINDS).map(|_| random.below(entries)).collect();
+    let paths: Vec<Path> = numbers.iter().map(|&n| path_of(n)).collect();
     let tree = engine.repo().branch(MAIN)?.tree()?;
     let mut laps = Laps::start(paths.len());
-    let mut found = 0;
+    let mut sum = 0;
     for path in &paths {
-        found += u64::from(tree.get(path)?.is_some_and(|value| value.len() == VALUE_BYTES));
+        sum = add_up(sum, tree.get(path)?.map_or(0, |value| weight(&value)));
         laps.lap();
     }
     let mut run = laps.into_part("find");
-    run.wrong = (found != FINDS).then(|| "an entry was not found".into());
+    let wanted = numbers.iter().fold(0, |sum, &n| add_up(sum, weight(&value(n as usize, VALUE_BYTES))));
+    run.wrong = (sum != wanted).then(|| "an entry was not found, or another one".into());
     Ok(run)
 }
 
 fn list(engine: &Engine, entries: u64) -> Result<Run> {
     let mut random = Random::new(2);
     let last = entries.saturating_sub(PAGE_ENTRIES as u64) + 1;
-    let listings: Vec<Listing> = (0..PAGES)
-        .map(|_| Listing::new().from(format!("{:08}", random.below(last)).as_bytes()).limit(PAGE_ENTRIES))
-        .collect();
+    let starts: Vec<u64> = (0..PAGES).map(|_| random.below(last)).collect();
+    let listings: Vec<Listing> =
+        starts.iter().map(|&n| Listing::new().from(name_of(n).as_bytes()).limit(PAGE_ENTRIES)).collect();
     let tree = engine.repo().branch(MAIN)?.tree()?;
     let mut laps = Laps::start(listings.len());
-    let mut listed = 0;
+    let mut sum = 0;
     for listing in &listings {
         for entry in tree.list_with(DIR, listing)? {
-            listed += entry?.step().len();
+            sum = add_up(sum, weight(entry?.step()));
         }
         laps.lap();
     }
     let mut run = laps.into_part("list");
-    let wanted = PAGES as usize * PAGE_ENTRIES.min(entries as usize) * 8;
-    run.wrong = (listed != wanted).then(|| "a page has other entries than it should".into());
+    let listed = starts.iter().flat_map(|&n| n..(n + PAGE_ENTRIES as u64).min(entries));
+    let wanted = listed.fold(0, |sum, n| add_up(sum, weight(name_of(n).as_bytes())));
+    run.wrong = (sum != wanted).then(|| "a page has other entries than it should".into());
     Ok(run)
 }
 

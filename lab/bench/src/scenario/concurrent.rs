@@ -9,7 +9,7 @@ use crate::{
     error::Result,
     job::Job,
     measure::{Run, Written, together},
-    workload::{Random, RisingValues, Workload},
+    workload::{Random, RisingValues, Workload, add_up, weight},
 };
 
 /// Objects that are stored beforehand, to be read.
@@ -34,17 +34,19 @@ pub(super) fn run<F: Format>(
     let written = Written::since_now(engine);
     let (seconds, sums) = together(threads, |thread| {
         let mut values = RisingValues::new(job.value_bytes);
-        let (mut sum, snapshot) = (0, backend.snapshot(&[]));
+        let (mut sum, snapshot) = (0_u64, backend.snapshot(&[]));
         for task in (thread..tasks).step_by(threads) {
             let first = STORED + task * rounds;
             let task = Task { backend, snapshot: &*snapshot, format, durability, stored: &stored, first, rounds };
-            sum += if batched { task.batched(&mut values)? } else { task.each(&mut values)? };
+            let found = if batched { task.batched(&mut values)? } else { task.each(&mut values)? };
+            sum = found.wrapping_add(sum);
         }
         Ok(sum)
     })?;
     let mut run = Run { ops: 2 * (rounds * tasks) as u64, seconds, threads: threads as u64, ..Run::default() };
     written.note(engine, &mut run);
-    if sums.iter().sum::<u64>() != read(&*backend.snapshot(&[]), &stored[0])? * (rounds * tasks) as u64 {
+    let found = sums.into_iter().fold(0, u64::wrapping_add);
+    if found != expected_sum(&*backend.snapshot(&[]), &stored, tasks, rounds)? {
         run.wrong = Some("reads found other objects than were stored".into());
     }
     Ok((run, Expected::Objects(0..STORED + rounds * tasks)))
@@ -58,6 +60,17 @@ fn store_first<F: Format>(engine: &Engine<F>, workload: &Workload) -> Result<Vec
     let base = engine.backend().append(batch, &[], Durability::None)?;
     engine.backend().flush()?;
     Ok(pending?.into_iter().map(|at| ObjRef::new(at.oid, at.at.resolve(base))).collect())
+}
+
+/// Returns the sum of what all tasks should read, from the objects as they are found by their ids alone.
+fn expected_sum(snapshot: &dyn Snapshot, stored: &[ObjRef], tasks: usize, rounds: usize) -> Result<u64> {
+    let weights: Result<Vec<u64>> = stored.iter().map(|at| read(snapshot, &ObjRef::from(at.oid))).collect();
+    let weights = weights?;
+    let of_task = |task: usize| {
+        let mut random = Random::new((STORED + task * rounds) as u64);
+        (0..rounds).fold(0, |sum, _| add_up(sum, weights[random.below(weights.len() as u64) as usize]))
+    };
+    Ok((0..tasks).map(of_task).fold(0, u64::wrapping_add))
 }
 
 struct Task<'a, F> {
@@ -78,7 +91,7 @@ impl<F: Format> Task<'_, F> {
         let mut sum = 0;
         for round in 0..self.rounds {
             put(self.format, &mut batch, values.get(self.first + round))?;
-            sum += self.read_one(&mut random)?;
+            sum = add_up(sum, self.read_one(&mut random)?);
         }
         self.backend.append(batch, &[], self.durability)?;
         Ok(sum)
@@ -92,7 +105,7 @@ impl<F: Format> Task<'_, F> {
             let mut batch = Batch::new();
             put(self.format, &mut batch, values.get(self.first + round))?;
             let _: Location = self.backend.append(batch, &[], self.durability)?;
-            sum += self.read_one(&mut random)?;
+            sum = add_up(sum, self.read_one(&mut random)?);
         }
         Ok(sum)
     }
@@ -103,11 +116,11 @@ impl<F: Format> Task<'_, F> {
     }
 }
 
-/// Reads an object and returns its length and first byte together.
+/// Reads an object and returns what it adds to a sum.
 #[inline]
 fn read(snapshot: &dyn Snapshot, at: &ObjRef) -> Result<u64> {
     match snapshot.read(at)? {
-        Some(object) => Ok(object.body().len() as u64 + u64::from(object.body().first().copied().unwrap_or(0))),
+        Some(object) => Ok(weight(object.body())),
         None => {
             Err(BenchError::Wrong { scenario: "concurrent".into(), reason: format!("object {} is missing", at.oid) })
         }

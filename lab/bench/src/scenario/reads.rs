@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     job::{Job, Way},
     measure::{Run, together},
-    workload::{MAIN, Workload, lookups},
+    workload::{MAIN, Workload, add_up, lookups, weight},
 };
 
 /// The long form does so many times the lookups.
@@ -36,8 +36,7 @@ pub(super) fn run<F: Format>(
         let tree = branch.tree()?;
         look_up(&tree, workload, way, &lookups[thread])
     })?;
-    let found: u64 = sums.iter().sum();
-    let wanted = expected_sum(workload, lookups.iter().map(Vec::len).sum());
+    let right = sums.iter().zip(&lookups).all(|(sum, lookups)| *sum == workload.sum_of(lookups));
     let stats = engine.stats();
     let run = Run {
         ops: (each * threads) as u64,
@@ -45,14 +44,14 @@ pub(super) fn run<F: Format>(
         threads: threads as u64,
         store_bytes: stats.store_bytes,
         file_bytes: stats.file_bytes,
-        wrong: (found != wanted).then(|| "lookups found other values than were set".into()),
+        wrong: (!right).then(|| "lookups found other values than were set".into()),
         ..Run::default()
     };
     let expected = Expected::Branches { names: vec![MAIN.into()], values: base_values(workload), commits: 1 };
     Ok((run, expected))
 }
 
-/// Looks entries up and returns the sum of what was found: of every value its length and first byte.
+/// Looks entries up and returns the sum of what was found, as [`Workload::sum_of`] has it.
 #[inline]
 pub(super) fn look_up<F: Format>(tree: &Tree<F>, workload: &Workload, way: Way, lookups: &[u32]) -> Result<u64> {
     match way {
@@ -74,20 +73,41 @@ fn each<'t>(lookups: &[u32], paths: &[Path], mut find: impl FnMut(&Path) -> Resu
     for &n in lookups {
         let path = &paths[n as usize];
         match find(path)? {
-            Some(value) => sum += value.len() as u64 + u64::from(value.first().copied().unwrap_or(0)),
+            Some(value) => sum = add_up(sum, weight(&value)),
             None => return Err(absent(path)),
         }
     }
     Ok(sum)
 }
 
-/// Returns the sum that so many lookups must find.
-pub(super) fn expected_sum(workload: &Workload, count: usize) -> u64 {
-    let first = workload.value(1).first().copied().unwrap_or(0);
-    count as u64 * (workload.value_bytes as u64 + u64::from(first))
-}
-
 #[cold]
 fn absent(path: &Path) -> BenchError {
     BenchError::Wrong { scenario: "reads".into(), reason: format!("nothing was found at {path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::Repo;
+
+    use super::*;
+
+    #[test]
+    fn the_value_of_another_entry_is_noticed_whatever_the_way() {
+        let workload = Workload::sized(2, 10, 20);
+        let mut tree = Repo::memory().tree();
+        for (n, path) in workload.paths.iter().enumerate() {
+            tree.set(path, &workload.value(n + 1)[..]).unwrap();
+        }
+        tree.write().unwrap();
+        // Two entries that hold each other's values.
+        let mut exchanged = tree.clone();
+        exchanged.set(&workload.paths[3], &workload.value(8)[..]).unwrap();
+        exchanged.set(&workload.paths[7], &workload.value(4)[..]).unwrap();
+        exchanged.write().unwrap();
+        let lookups: Vec<u32> = (0..20).map(|n| n % 10).collect();
+        for way in [Way::InOrder, Way::Walk, Way::Reader, Way::Subtree] {
+            assert_eq!(look_up(&tree, &workload, way, &lookups).unwrap(), workload.sum_of(&lookups), "{way:?}");
+            assert_ne!(look_up(&exchanged, &workload, way, &lookups).unwrap(), workload.sum_of(&lookups), "{way:?}");
+        }
+    }
 }

@@ -5,7 +5,11 @@ use std::path::Path;
 use gix::{ObjectId, Repository, actor::SignatureRef, object::tree::EntryKind};
 
 use super::library::{Edit, Library, MAIN};
-use crate::{BenchError, error::Result, workload::Who};
+use crate::{
+    BenchError,
+    error::Result,
+    workload::{Who, add_up, weight},
+};
 
 /// The version in the workspace's Cargo.toml.
 pub(super) const VERSION: &str = "gix 0.90";
@@ -71,7 +75,7 @@ impl Library for Gitoxide {
                 return Err(failed(format!("nothing was found at {path}")));
             };
             let blob = entry.object().map_err(failed)?;
-            sum += blob.data.len() as u64 + u64::from(blob.data.first().copied().unwrap_or(0));
+            sum = add_up(sum, weight(&blob.data));
         }
         Ok(sum)
     }

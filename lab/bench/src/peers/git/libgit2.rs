@@ -5,7 +5,11 @@ use std::path::Path;
 use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree};
 
 use super::library::{Edit, Library, MAIN};
-use crate::{BenchError, error::Result, workload::Who};
+use crate::{
+    BenchError,
+    error::Result,
+    workload::{Who, add_up, weight},
+};
 
 /// Returns the version of the C library.
 pub(super) fn version() -> String {
@@ -44,7 +48,7 @@ impl Library for Libgit2 {
             for &n in lookups {
                 let entry = tree.get_path(Path::new(&paths[n as usize]))?;
                 let blob = self.repository.find_blob(entry.id())?;
-                sum += blob.content().len() as u64 + u64::from(blob.content().first().copied().unwrap_or(0));
+                sum = add_up(sum, weight(blob.content()));
             }
             Ok(sum)
         };

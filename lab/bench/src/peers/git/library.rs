@@ -29,7 +29,8 @@ pub(super) trait Library: Sized {
     fn open(dir: &Path) -> Result<Self>;
     /// Checks out the commit that main names, if there is one, makes an edit, commits, and moves main.
     fn commit(&self, paths: &[String], edit: &Edit<'_>, message: &str) -> Result<()>;
-    /// Checks main out and looks paths up, each walked whole; returns of all values length and first byte together.
+    /// Checks main out and looks paths up, each walked whole; returns the sum of what was found, as
+    /// [`Workload::sum_of`] has it.
     fn look_up(&self, paths: &[String], lookups: &[u32]) -> Result<u64>;
     /// Returns the ids of the commit that main names and of its tree, in hexadecimal digits.
     fn head(&self) -> Result<(String, String)>;
@@ -152,8 +153,7 @@ fn read<L: Library>(repository: &L, job: &Job, workload: &Workload, plan: &Plan,
     let sum = repository.look_up(&plan.paths, &lookups)?;
     laps.lap();
     let (seconds, _) = laps.finish();
-    let first = workload.value(1).first().copied().unwrap_or(0);
-    let right = sum == lookups.len() as u64 * (workload.value_bytes as u64 + u64::from(first));
+    let right = sum == workload.sum_of(&lookups);
     let wrong = (!right).then(|| "lookups found other values than were set".into());
     Ok(Run { ops: lookups.len() as u64, seconds, threads: 1, wrong, ..Run::default() })
 }
