@@ -234,20 +234,30 @@ impl Long {
         self.main[self.main.len() - 1]
     }
 
-    /// Asks one question each of stores that were just opened.
+    /// Asks first questions of both kinds.
     fn first_questions(&mut self) -> Result<()> {
         for (part, line) in [("first-line", true), ("first-walk", false)] {
-            let openings = if self.unindexed { 1 } else { OPENINGS };
-            let mut opened = (0..openings).map(|_| self.opened_anew()).collect::<Result<Vec<_>>>()?;
-            self.time(part, opened.len(), |long| {
-                let Some(repo) = opened.pop() else { return Ok(()) };
-                let number = long.below(long.main.len());
-                let (at, wanted) = if line { (long.main[number], true) } else { (long.loose(), false) };
-                right(part, repo.is_ancestor(at, long.last())? == wanted)
-            })?;
+            // Closing the stores is no part of the questions.
+            drop(self.first_of(part, line)?);
         }
         self.repo = open(&self.dir)?;
         Ok(())
+    }
+
+    /// Asks one question each of stores that were just opened, and returns them, still open.
+    fn first_of(&mut self, part: &'static str, line: bool) -> Result<Vec<Repo>> {
+        let openings = if self.unindexed { 1 } else { OPENINGS };
+        let mut opened = (0..openings).map(|_| self.opened_anew()).collect::<Result<Vec<_>>>()?;
+        let mut asked = Vec::with_capacity(openings);
+        self.time(part, openings, |long| {
+            let Some(repo) = opened.pop() else { return Ok(()) };
+            let number = long.below(long.main.len());
+            let (at, wanted) = if line { (long.main[number], true) } else { (long.loose(), false) };
+            let answer = repo.is_ancestor(at, long.last())?;
+            asked.push(repo);
+            right(part, answer == wanted)
+        })?;
+        Ok(asked)
     }
 
     fn loose(&self) -> CommitId {
@@ -316,12 +326,20 @@ impl Long {
         self.time("last-change-none", questions, |long| {
             right("last-change-none", long.repo.last_change(long.last(), "main/nothing")?.is_none())
         })?;
+        // What the answers should be is looked for before the clock runs.
+        let wanted: Vec<(String, Option<CommitId>)> = (0..WALKS).map(|_| self.some_path()).collect();
+        let mut wanted = wanted.into_iter();
         self.time("last-change", WALKS, |long| {
-            let n = long.below(PATHS.min(long.main.len()));
-            let last = (0..long.main.len()).rev().find(|at| at % PATHS == n).map(|at| long.main[at]);
-            let path = format!("main/{:02}/{:02}", n / 100, n % 100);
+            let Some((path, last)) = wanted.next() else { return Ok(()) };
             right("last-change", long.repo.last_change(long.last(), path)?.map(|entry| entry.id) == last)
         })
+    }
+
+    /// Returns a path of the main line, and the commit that changed it last.
+    fn some_path(&mut self) -> (String, Option<CommitId>) {
+        let n = self.below(PATHS.min(self.main.len()));
+        let last = (0..self.main.len()).rev().find(|at| at % PATHS == n).map(|at| self.main[at]);
+        (format!("main/{:02}/{:02}", n / 100, n % 100), last)
     }
 }
 
@@ -347,6 +365,17 @@ mod tests {
         let long = Long::new(dir.path(), &args).unwrap();
         let rows = long.measure(&args, &Machine::here(dir.path())).unwrap();
         assert!(rows.iter().all(|row| row.checked), "{rows:?}");
+    }
+
+    #[test]
+    fn stores_are_open_until_their_first_questions_are_timed() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = HistoryArgs { commits: 20, questions: 1, unindexed: false, dir: None, json: None };
+        let mut long = Long::new(dir.path(), &args).unwrap();
+        long.make(args.commits).unwrap();
+        let asked = long.first_of("first-line", true).unwrap();
+        assert_eq!((asked.len(), long.runs.last().unwrap().1.ops), (OPENINGS, OPENINGS as u64));
+        assert!(asked.iter().all(|repo| repo.is_ancestor(long.main[0], long.last()).unwrap()));
     }
 
     #[test]
