@@ -4,7 +4,6 @@ use bristlecone_needs::needs;
 use clap::Parser;
 
 use super::{figures::ReadStats, reads::Places, *};
-use crate::report::Row;
 
 #[derive(Parser)]
 struct Command {
@@ -340,6 +339,24 @@ fn different_bytes_are_found() {
     let with = |checksum: &str| Figures { checksum: Some(checksum.into()), ..of_fio(read.clone()) };
     assert!(check(&[with("a"), of_fio(read.clone()), with("a")]).is_ok());
     assert!(matches!(check(&[with("a"), of_fio(read.clone()), with("b")]), Err(BenchError::Wrong { .. })));
+}
+
+#[test]
+fn rows_of_engines_that_read_different_bytes_are_wrong_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rows.json");
+    let read = fio::parse(OUTPUT.as_bytes()).unwrap();
+    let ours = |engine, checksum: &str| Figures { engine, checksum: Some(checksum.into()), ..of_fio(read.clone()) };
+    let figures = [ours("psync", "a"), of_fio(read.clone()), ours("mmap", "b")];
+    for one in &figures {
+        json::merge(&file, &one.rows("", &Machine::default())).unwrap();
+    }
+    assert!(check(&figures).is_err());
+    note_wrong(&file, &figures, "", &Machine::default()).unwrap();
+    let wrong = |row: &Row| (row.scenario.clone(), row.wrong.is_some());
+    let found: Vec<_> = json::rows(&file).unwrap().iter().map(wrong).collect();
+    let expected = [("io-psync", true), ("io-fio-psync", false), ("io-mmap", true)];
+    assert_eq!(found, expected.map(|(scenario, wrong)| (scenario.to_owned(), wrong)));
 }
 
 #[test]
