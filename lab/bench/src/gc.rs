@@ -280,10 +280,7 @@ impl Churn {
         let seconds = began.elapsed().as_secs_f64();
         self.commits += commits;
         slices.seconds += seconds;
-        let peak = sampler.finish();
-        if peak.anon_kb > slices.memory.anon_kb {
-            slices.memory = peak;
-        }
+        slices.memory = slices.memory.most(sampler.finish());
         slices.rates.push(commits as f64 / seconds);
         Ok(())
     }

@@ -36,6 +36,18 @@ pub(crate) struct Peak {
     pub(crate) max_kb: u64,
 }
 
+impl Peak {
+    /// Returns the most of each kind of two stretches of time; least and mean are those of the second.
+    pub(crate) fn most(self, later: Self) -> Self {
+        Self {
+            anon_kb: self.anon_kb.max(later.anon_kb),
+            file_kb: self.file_kb.max(later.file_kb),
+            max_kb: self.max_kb.max(later.max_kb),
+            ..later
+        }
+    }
+}
+
 /// Samples this process's memory until it is asked for the peak.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
@@ -189,6 +201,15 @@ mod tests {
         assert!(peak.anon_kb >= 64 << 10, "{peak:?}");
         assert!(peak.max_kb >= peak.anon_kb - 1024, "{peak:?}");
         drop(touched);
+    }
+
+    #[test]
+    fn the_most_of_each_kind_may_be_of_different_times() {
+        let peak = |anon_kb, file_kb, max_kb| Peak { anon_kb, file_kb, max_kb, ..Peak::default() };
+        let most = peak(5, 9, 11).most(peak(7, 2, 9));
+        assert_eq!((most.anon_kb, most.file_kb, most.max_kb), (7, 9, 11));
+        let most = Peak::default().most(peak(7, 2, 9));
+        assert_eq!((most.anon_kb, most.file_kb, most.max_kb), (7, 2, 9));
     }
 
     #[test]
