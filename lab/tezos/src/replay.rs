@@ -219,7 +219,11 @@ impl<F: Format> Replay<F> {
         let meter = &mut self.meter;
         match commits.made(&mut |made| meter.made(made)) {
             Ok(()) => ended,
-            Err(late) => Err(self.failed(*late.place, *late.fault, file)),
+            Err(late) => {
+                // A row behind it may have failed before this was heard of.
+                (self.wrong_answers, self.wrong_hashes) = (0, 0);
+                Err(self.failed(*late.place, *late.fault, file))
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the clocks say of commits that are made behind the rows.
+//! What clocks and counters say of commits that are made behind the rows.
 
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{KeyBuf, Scoped, Writer};
 
+const HASH: &[u8; 52] = b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj";
 /// What a commit takes.
 const TOOK: Duration = Duration::from_millis(50);
 
@@ -41,14 +42,13 @@ impl Commits<Native> for Slow {
 /// Two blocks, of which the first has very many Adds.
 fn trace() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
-    let hash = b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj";
     for adds in [GIANT_ADDS, 1] {
         for n in 0..adds {
             let key = KeyBuf::from_steps(["a", &n.to_string()]);
             let (input, output) = (Scoped::keep(0), Scoped::keep(0));
             writer.row(&Row::Add { key: key.as_key(), value: b"1", input, output }).unwrap();
         }
-        let (hash, parents, input) = (Scoped::keep(&hash[..]), crate::Hashes::default(), Scoped::keep(0));
+        let (hash, parents, input) = (Scoped::keep(&HASH[..]), crate::Hashes::default(), Scoped::keep(0));
         writer.row(&Row::Commit { hash, date: 0, message: b"", parents, input }).unwrap();
     }
     writer.finish().unwrap()
@@ -72,4 +72,49 @@ fn blocks_end_with_commits_that_are_made_behind() {
     assert_eq!((giant.commit, giant.adds, giant.rows), (1, GIANT_ADDS, GIANT_ADDS + 1));
     assert!(giant.seconds >= TOOK.as_secs_f64(), "{giant:?}");
     assert!(report.block_time.p50_us >= TOOK.as_secs_f64() * 1e6, "{:?}", report.block_time);
+}
+
+/// Has a commit turn out to be another one, which is not heard of at first.
+struct Wrong {
+    repo: Repo,
+    heard: bool,
+}
+
+impl Commits<Native> for Wrong {
+    fn checkout(&mut self, _: Scoped<CommitHash>) -> Result<Tree, Fault> {
+        Ok(self.repo.tree())
+    }
+
+    fn commit(&mut self, _: &mut Tree, _: Plan, _: impl FnOnce() -> Place) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn made(&mut self, _: &mut dyn FnMut(Made)) -> Result<(), Late> {
+        if !self.heard {
+            return Ok(());
+        }
+        let hash = CommitHash::parse(HASH).unwrap();
+        let fault = Fault::Hash { expected: hash, found: hash };
+        Err(Late { place: Box::default(), fault: Box::new(fault) })
+    }
+}
+
+#[test]
+fn a_wrong_answer_behind_a_wrong_commit_does_not_count() {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let (key, input) = (KeyBuf::from_steps(["a"]), Scoped::keep(0));
+    let (hash, parents) = (Scoped::keep(&HASH[..]), crate::Hashes::default());
+    writer.row(&Row::Commit { hash, date: 0, message: b"", parents, input }).unwrap();
+    writer.row(&Row::Mem { key: key.as_key(), found: true, input }).unwrap();
+    let trace = writer.finish().unwrap();
+    let repo = Repo::memory();
+    let mut replay = Replay::new(&repo, ReplayOptions::default()).unwrap();
+    let mut behind = Wrong { repo, heard: false };
+    let mut reader = Reader::new(&trace[..], "wrong").unwrap();
+    let ended = replay.rows(&mut reader, &mut (), &mut behind);
+    let wrong = |replay: &Replay<Native>| (replay.report().answers_wrong, replay.report().hashes_wrong);
+    assert_eq!((ended.is_err(), wrong(&replay)), (true, (1, 0)));
+    behind.heard = true;
+    assert!(replay.after(ended, &mut behind, "wrong").unwrap_err().is_wrong());
+    assert_eq!(wrong(&replay), (0, 1));
 }
