@@ -193,6 +193,9 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
             "a replay in pieces leaves no history to be kept: leave out --repo or --chunked",
         ));
     }
+    if args.threads != 1 && args.chunked.is_some() {
+        return Err(BenchError::usage("the first number of --chunked says how many threads work: leave out --threads"));
+    }
     if keep.is_some() && args.dir.is_some() {
         return Err(BenchError::usage("--dir is for a store that is removed again: leave out --repo or --dir"));
     }

@@ -265,6 +265,7 @@ fn options_that_make_no_sense_are_refused() {
         ("several runs", &["--runs", "2", "-r", "x"]),
         ("the disk engine's segments", &["--record", "reads.log", "--backend", "lsm", "-r", "x"]),
         ("in pieces", &["--chunked", "2x2", "-r", "x"]),
+        ("leave out --threads", &["--chunked", "2x2", "--threads", "2"]),
         ("v0+v1", &["--path-conversion", "v9"]),
         ("12x50000", &["--chunked", "many"]),
     ] {
