@@ -257,6 +257,15 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn unlock(&self) -> io::Result<()>;
 
+    /// Gives the file the time of now as that of its last change, as if it had been written; it may be open for reading alone.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] for a file of another user; [`io::ErrorKind::Unsupported`] where there is no such
+    /// call; others of the system.
+    fn touch(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Returns the number of the file in its file system, as [`Stat::id`] has it for the file of a name.
     ///
     /// # Errors

@@ -260,7 +260,8 @@ pub(super) fn write_loose(
         }
         written.oids.push(oid);
         let name = format!("objects/{}", loose::name(&oid));
-        if files.stat(&name)?.is_some() {
+        // A Git that prunes goes by the time of an object that no ref leads to.
+        if files.freshen(&name)? {
             // The process that wrote it may not have synced it.
             if synced {
                 files.sync(&name)?;

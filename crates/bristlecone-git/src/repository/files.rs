@@ -116,6 +116,21 @@ impl Files {
         }
     }
 
+    /// Gives a file the time of now, as if it had been written, and returns whether there is one. The file of another user keeps
+    /// its time.
+    pub(crate) fn freshen(&self, name: &str) -> Result<bool> {
+        match self.open_raw(name, OpenMode::Read) {
+            Err(error) if is_absent(&error) => Ok(false),
+            // What cannot be opened is there all the same.
+            Err(_) => Ok(self.stat(name)?.is_some()),
+            Ok(file) => {
+                // As with Git, an object whose time cannot be set is as good as any other.
+                let _ = retry(|| file.touch());
+                Ok(true)
+            }
+        }
+    }
+
     /// Writes at an offset of an open file.
     pub(crate) fn write_at(&self, name: &str, file: &dyn StorageFile, bytes: &[u8], offset: u64) -> Result<()> {
         self.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);

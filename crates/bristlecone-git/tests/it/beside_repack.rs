@@ -8,6 +8,7 @@ use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     history::{ImportOptions, Repository, StoreFormat, import},
     layout::Layout,
+    odb::loose,
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::Git as RealGit;
@@ -61,6 +62,25 @@ fn what_git_dropped_since_is_written_again() {
         git.fsck();
         assert_eq!(git.text(&["show", "y:a/b"]), "the value");
     }
+}
+
+/// A Git that prunes keeps what was written within the last two weeks.
+#[needs(git)]
+#[test]
+fn loose_objects_that_come_again_are_as_young_as_new_ones() {
+    let (dir, git, options) = init(true);
+    let (backend, _repo) = open(dir.path(), options);
+    let (batch, one) = value("one");
+    backend.append(batch, &[], Durability::None).unwrap();
+    let file = dir.path().join("objects").join(loose::name(&one));
+    let before = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 86_400);
+    std::fs::File::open(&file).unwrap().set_modified(before).unwrap();
+    backend.append(value("one").0, &[], Durability::None).unwrap();
+    git.run(&["prune", "--expire=2.weeks.ago"]);
+    assert!(file.exists());
+    backend.append(Batch::new(), &[tag("one", one)], Durability::None).unwrap();
+    git.fsck();
+    assert_eq!(git.text(&["cat-file", "-p", "one"]), "one");
 }
 
 /// As in an import, whose refs move one by one, while another thread commits.

@@ -54,6 +54,10 @@ impl FileState {
         self.modified
     }
 
+    pub(super) fn touch(&mut self, seq: u64) {
+        self.modified = seq;
+    }
+
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         self.current.read(buffer, offset)
     }

@@ -163,6 +163,10 @@ impl StorageFile for HookedFile {
         self.tell("unlock").unlock()
     }
 
+    fn touch(&self) -> io::Result<()> {
+        self.tell("touch").touch()
+    }
+
     fn id(&self) -> io::Result<u64> {
         self.inner.id()
     }

@@ -297,6 +297,13 @@ impl StorageFile for SimFile {
         state.powered(self.storage.process)
     }
 
+    fn touch(&self) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        state.powered(self.storage.process)?;
+        state.disk.touch(self.id);
+        Ok(())
+    }
+
     fn id(&self) -> io::Result<u64> {
         self.storage.lock().powered(self.storage.process)?;
         Ok(self.id)

@@ -162,6 +162,10 @@ impl StorageFile for LyingFile {
         self.inner.unlock()
     }
 
+    fn touch(&self) -> io::Result<()> {
+        self.inner.touch()
+    }
+
     fn id(&self) -> io::Result<u64> {
         self.inner.id()
     }

@@ -325,6 +325,10 @@ impl StorageFile for RealFile {
         Ok(flock(&self.0, FlockOperation::Unlock)?)
     }
 
+    fn touch(&self) -> io::Result<()> {
+        self.0.set_modified(std::time::SystemTime::now())
+    }
+
     fn id(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.ino())
     }
