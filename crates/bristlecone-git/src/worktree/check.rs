@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs, io,
+    path::Path,
 };
 
 use bristlecone::{EntryKind, Error, core::git::refused_name};
@@ -232,22 +233,24 @@ fn in_tree(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Resul
 
 fn collect(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
     let mut all = Attributes::default();
-    let outside = |path: std::path::PathBuf| -> Result<Option<Vec<u8>>, Refusal> {
-        match fs::read(&path) {
+    let outside = |path: &Path| -> Result<Option<Vec<u8>>, Refusal> {
+        match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(source) => Err(Refusal::Failed(Error::io(path.display().to_string(), source))),
         }
     };
-    if let Some(bytes) = outside(view.settings.attributes_file())? {
-        all.add(b"", &bytes);
+    for file in &view.attributes_files {
+        if let Some(bytes) = outside(file)? {
+            all.add(b"", &bytes);
+        }
     }
     for folder in folders_above(changes) {
         if let Some(bytes) = read(&[folder, ATTRIBUTES].concat())? {
             all.add(folder, &bytes);
         }
     }
-    if let Some(bytes) = outside(view.common_dir.join("info/attributes"))? {
+    if let Some(bytes) = outside(&view.common_dir.join("info/attributes"))? {
         all.add(b"", &bytes);
     }
     Ok(all)

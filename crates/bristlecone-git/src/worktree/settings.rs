@@ -17,6 +17,8 @@ use super::{
 use crate::repository::layout::{Config, Layout, expanded};
 
 const MACHINE: &str = "/etc/gitconfig";
+/// The file of attributes that counts for all repositories of the machine.
+const MACHINE_ATTRIBUTES: &str = "/etc/gitattributes";
 
 /// All settings that count for a repository, the nearer ones first, with those of files that others include.
 ///
@@ -32,8 +34,7 @@ impl Settings {
     /// # Errors
     /// [`bristlecone::Error::Corrupt`] where the syntax is broken; [`bristlecone::Error::Io`].
     pub fn of(layout: &Layout) -> Result<Self> {
-        let none =
-            env::var_os("GIT_CONFIG_NOSYSTEM").is_some_and(|set| !set.is_empty() && set != "0" && set != "false");
+        let none = says_yes("GIT_CONFIG_NOSYSTEM");
         let holds = |file: &Path, condition: &[u8]| holds(layout, file, condition);
         let own = layout.config.clone().with_included(&layout.common_dir.join("config"), &holds)?;
         let user = Config::of_user_with(&holds)?;
@@ -58,9 +59,16 @@ impl Settings {
         self.layers.iter().skip(1).rev().flat_map(move |layer| layer.all(key))
     }
 
-    /// Returns the file of attributes that counts for all repositories of the user.
-    pub(super) fn attributes_file(&self) -> PathBuf {
-        self.file_or("core.attributesFile", "attributes")
+    /// Returns the files of attributes that count for the working tree `top` and lie outside of it: that of the machine unless
+    /// `$GIT_ATTR_NOSYSTEM` is set, then that of the user, which counts for more. A relative one is below the working tree.
+    pub(super) fn attributes_files(&self, top: &Path) -> Vec<PathBuf> {
+        self.attributes_files_with(top, !says_yes("GIT_ATTR_NOSYSTEM"))
+    }
+
+    fn attributes_files_with(&self, top: &Path, of_machine: bool) -> Vec<PathBuf> {
+        let machine = of_machine.then(|| PathBuf::from(MACHINE_ATTRIBUTES));
+        let user = Some(self.file_or("core.attributesFile", "attributes")).filter(|file| !file.as_os_str().is_empty());
+        machine.into_iter().chain(user.map(|file| top.join(file))).collect()
     }
 
     /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the
@@ -78,6 +86,12 @@ impl Settings {
         let base = env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         base.unwrap_or_else(|| expanded(b"~/.config")).join("git").join(name)
     }
+}
+
+/// Whether a variable of the environment says yes, as Git understands it.
+fn says_yes(variable: &str) -> bool {
+    let set = env::var_os(variable).unwrap_or_default().to_ascii_lowercase();
+    !matches!(set.as_bytes(), b"" | b"0" | b"false" | b"no" | b"off")
 }
 
 /// Whether a condition of `includeIf` holds for the repository.
@@ -112,4 +126,24 @@ fn with_all_below(mut pattern: Vec<u8>) -> Vec<u8> {
         pattern.extend_from_slice(b"**");
     }
     pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_the_machine_come_before_those_of_the_user() {
+        let files = |config: &str, of_machine| {
+            let own = Config::parse("config", config.as_bytes()).unwrap();
+            let settings = Settings { layers: [own, Config::default(), Config::default()] };
+            settings.attributes_files_with(Path::new("/top"), of_machine)
+        };
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let named = "[core]\nattributesFile = /else/where\n";
+        assert_eq!(files(named, true), paths(&["/etc/gitattributes", "/else/where"]));
+        assert_eq!(files(named, false), paths(&["/else/where"]));
+        assert_eq!(files("[core]\nattributesFile = a/b\n", false), paths(&["/top/a/b"]));
+        assert_eq!(files("[core]\nattributesFile =\n", true), paths(&["/etc/gitattributes"]));
+    }
 }

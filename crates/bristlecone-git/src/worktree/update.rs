@@ -50,10 +50,12 @@ impl Update {
             let way = "resolve them and `git commit`";
             return Err(Refusal::Whole(format!("the index has conflicts of a merge; {way}")));
         }
+        let settings = Settings::of(layout)?;
         let view = WorktreeView {
             algorithm: layout.algorithm,
             common_dir: layout.common_dir.clone(),
-            settings: Settings::of(layout)?,
+            attributes_files: settings.attributes_files(files),
+            settings,
             top,
             index,
             index_seconds,

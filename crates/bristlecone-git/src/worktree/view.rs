@@ -22,6 +22,8 @@ use crate::repository::layout::Layout;
 pub(super) struct WorktreeView {
     pub(super) algorithm: Algorithm,
     pub(super) common_dir: PathBuf,
+    // Files of attributes outside of the working tree, those that count for more last.
+    pub(super) attributes_files: Vec<PathBuf>,
     pub(super) settings: Settings,
     pub(super) top: Top,
     pub(super) index: Index,
