@@ -56,15 +56,24 @@ pub(super) enum Conversion {
 impl Attributes {
     /// Adds the lines of a file that lies in `folder`, which ends with a slash unless it is the top.
     pub(super) fn add(&mut self, folder: &[u8], bytes: &[u8]) {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         for line in bytes.split(|&byte| byte == b'\n') {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
             let (pattern, rest) = first_word(line);
-            let states = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(state).collect();
-            if let Some(name) = pattern.strip_prefix(b"[attr]") {
-                self.macros.insert(name.to_vec(), states);
+            let words = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let states: Vec<(Vec<u8>, AttributeState)> = words.map(state).collect();
+            // One such name, and Git passes over the line.
+            if !states.iter().all(|(name, _)| is_name(name)) {
+                continue;
+            }
+            if let Some(name) = pattern.strip_prefix(b"[attr]").filter(|name| !name.is_empty()) {
+                // Below the top, Git takes no macros: they would count elsewhere too.
+                if folder.is_empty() && is_name(name) {
+                    self.macros.insert(name.to_vec(), states);
+                }
                 continue;
             }
             // Git does not allow patterns with a sign before them, and those for folders match no file.
@@ -219,16 +228,23 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
+/// Whether an attribute may be called so.
+fn is_name(name: &[u8]) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    name.first().is_some_and(|&first| first != b'-') && name.iter().all(fits)
+}
+
 fn state(word: &[u8]) -> (Vec<u8>, AttributeState) {
-    if let Some(name) = word.strip_prefix(b"-") {
-        return (name.to_vec(), AttributeState::Unset);
-    }
-    if let Some(name) = word.strip_prefix(b"!") {
-        return (name.to_vec(), AttributeState::Unspecified);
-    }
-    match word.iter().position(|&byte| byte == b'=') {
-        Some(at) => (word[..at].to_vec(), AttributeState::Value(word[at + 1..].to_vec())),
-        None => (word.to_vec(), AttributeState::Set),
+    let (name, value) = match word.iter().position(|&byte| byte == b'=') {
+        Some(at) => (&word[..at], Some(&word[at + 1..])),
+        None => (word, None),
+    };
+    // With a sign before the name a value means nothing.
+    match (name, value) {
+        ([b'-', name @ ..], _) => (name.to_vec(), AttributeState::Unset),
+        ([b'!', name @ ..], _) => (name.to_vec(), AttributeState::Unspecified),
+        (_, Some(value)) => (name.to_vec(), AttributeState::Value(value.to_vec())),
+        (_, None) => (name.to_vec(), AttributeState::Set),
     }
 }
 
@@ -264,9 +280,23 @@ mod tests {
             ("[attr]odd -ident\na odd ident", "a", Conversion::Changed("ident")),
             ("\"a\\040b\" working-tree-encoding=UTF-16", "a b", Conversion::Changed("working-tree-encoding")),
             ("# a filter=x\n!a filter=x\na/ filter=x", "a", Conversion::None),
+            ("\u{feff}* filter=x", "a", Conversion::Changed("filter")),
+            ("* filter=x\na -filter b,c", "a", Conversion::Changed("filter")),
+            ("* filter=x\na -filter --b", "a", Conversion::Changed("filter")),
+            ("* filter=x\n[attr] -filter", "a", Conversion::None),
+            ("* filter=x\na -filter=y", "a", Conversion::None),
         ] {
             assert_eq!(conversion(lines, path), wanted, "{lines:?} {path}");
         }
+    }
+
+    #[test]
+    fn macros_are_those_of_files_at_the_top() {
+        let mut all = Attributes::default();
+        all.add(b"", b"[attr]odd ident\n* odd");
+        all.add(b"b/", b"[attr]odd -ident\n[attr]other filter=x\nc other");
+        assert_eq!(all.conversion(b"b/a", None, None), Conversion::Changed("ident"));
+        assert_eq!(all.conversion(b"b/c", None, None), Conversion::Changed("ident"));
     }
 
     #[test]
