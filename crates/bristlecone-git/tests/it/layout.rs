@@ -139,6 +139,28 @@ fn a_head_that_is_a_link_names_its_branch() {
     assert!(folder.join("logs/HEAD").exists() && folder.join("HEAD").is_symlink());
 }
 
+/// A link in a repository of somebody else may lead anywhere.
+#[test]
+fn a_folder_that_is_in_the_way_of_a_ref_is_emptied_without_following_links() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let (inside, refs) = (outside.path().join("empty/too"), dir.path().join("refs/heads"));
+    std::fs::create_dir_all(&inside).unwrap();
+    std::fs::create_dir_all(refs.join("linked/deep")).unwrap();
+    std::fs::create_dir_all(refs.join("free/deep/er")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), refs.join("linked/deep/link")).unwrap();
+    let (_backend, repo) = crate::backend::open(dir.path(), GitOptions::default());
+    let commit = |branch: &str| {
+        let info = crate::backend::info(branch, Durability::None);
+        repo.branch(branch).unwrap().edit(&info, |tree| tree.set("f", "x"))
+    };
+    let refused = commit("linked");
+    assert!(matches!(refused, Err(Error::RefClash { .. })), "{refused:?}");
+    assert!(inside.exists());
+    commit("free").unwrap();
+    assert!(refs.join("free").is_file());
+}
+
 #[test]
 fn what_is_not_understood_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();

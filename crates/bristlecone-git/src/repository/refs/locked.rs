@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, RefTarget, Result, storage::StorageFile};
+use bristlecone::{
+    Error, RefTarget, Result,
+    storage::{StorageFile, retry},
+};
 
 use super::{
     Loose, RefSlot, Refs,
@@ -326,11 +329,19 @@ impl Refs {
         self.sync_names(&path, true)
     }
 
-    /// Removes a folder and those in it, if there are no files; returns whether it is gone.
+    /// Removes a folder and those in it, if there are no files; returns whether it is gone. A link to a folder is none: what it
+    /// leads to may lie outside of the repository.
     fn remove_empty_dirs(&self, dir: &str) -> Result<bool> {
+        match retry(|| self.files.storage().remove_dir(dir)) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            // A file, or a link wherever it leads.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
+            // It is not empty, or that is told below.
+            Err(_) => {}
+        }
         for name in self.files.list(dir)? {
-            let inside = below(dir, &name);
-            if !self.files.stat(&inside)?.is_some_and(|stat| stat.dir) || !self.remove_empty_dirs(&inside)? {
+            if !self.remove_empty_dirs(&below(dir, &name))? {
                 return Ok(false);
             }
         }
