@@ -42,6 +42,9 @@ use packed::{PackedCache, PackedRefs};
 /// How a store calls its own HEAD, which is not Git's.
 pub(crate) const STORE_HEAD: &str = "HEAD";
 
+/// By how many names a folder of refs is listed, at most.
+const NAMES_OF_FOLDER_MAX: u32 = 64;
+
 /// The refs of a repository.
 #[derive(Debug)]
 pub struct Refs {
@@ -282,10 +285,16 @@ impl Refs {
         unnamed: &mut BTreeSet<Vec<u8>>,
         damaged: &mut Damaged<'_>,
     ) -> Result<()> {
-        let mut dirs = vec![top.to_owned()];
+        let (mut dirs, mut met) = (vec![top.to_owned()], HashMap::new());
         while let Some(dir) = dirs.pop() {
             let own = value::is_of_worktree(&format!("{dir}/"));
-            let mut names = self.files.list(&if own { below(&self.head_dir, &dir) } else { dir.clone() })?;
+            let path = if own { below(&self.head_dir, &dir) } else { dir.clone() };
+            if self.is_met_too_often(&path, &mut met)? {
+                let reason = "links lead to this folder by more names than any repository needs";
+                damaged(error::corrupt(self.files.describe(&path), 0, None, reason))?;
+                continue;
+            }
+            let mut names = self.files.list(&path)?;
             if dir == "refs" && !self.head_dir.is_empty() {
                 names.extend(OF_WORKTREE.map(|dir| dir["refs/".len()..dir.len() - 1].to_owned()));
             }
@@ -308,6 +317,15 @@ impl Refs {
             }
         }
         Ok(())
+    }
+
+    /// Whether a folder of refs was met too often, by one name after another: each of a few folders may have several links to the
+    /// next, and all names together could never be listed. `met` counts by the numbers of folders.
+    fn is_met_too_often(&self, path: &str, met: &mut HashMap<u64, u32>) -> Result<bool> {
+        let Some(stat) = self.files.stat(path)?.filter(|stat| stat.id != 0) else { return Ok(false) };
+        let times = met.entry(stat.id).or_default();
+        *times += 1;
+        Ok(*times > NAMES_OF_FOLDER_MAX)
     }
 
     /// Whether Git's HEAD names this ref.

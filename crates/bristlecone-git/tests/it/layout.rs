@@ -7,6 +7,7 @@ use bristlecone::{Durability, Error, RefTarget};
 use bristlecone_git::backend::{GitBackend, GitOptions};
 use bristlecone_git::history::Repository;
 use bristlecone_git::layout::{Config, Layout};
+use bristlecone_git::refs::Refs;
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::Git;
 
@@ -137,6 +138,30 @@ fn a_head_that_is_a_link_names_its_branch() {
     repo.branch("side").unwrap().edit(&info, |tree| tree.set("f", "x")).unwrap();
     assert_eq!(backend.git_head().unwrap(), named);
     assert!(folder.join("logs/HEAD").exists() && folder.join("HEAD").is_symlink());
+}
+
+/// Git follows links to folders of refs, and so would a listing that never ends.
+#[test]
+fn folders_of_refs_that_lead_to_each_other_by_very_many_names_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let heads = dir.path().join("refs/heads");
+    for n in 0..30 {
+        std::fs::create_dir(heads.join(n.to_string())).unwrap();
+    }
+    std::fs::write(heads.join("29/ref"), format!("{}\n", "1".repeat(40))).unwrap();
+    let link = |from: usize, name: &str| {
+        std::os::unix::fs::symlink(format!("../{}", from + 1), heads.join(format!("{from}/{name}"))).unwrap();
+    };
+    (0..4).for_each(|n| ["a", "b"].into_iter().for_each(|name| link(n, name)));
+    let list = || Refs::open(made.storage(), Algorithm::Sha1, "").list("refs/heads/");
+    // The last one by its name, and the fifth one by 1 + 2 + 4 + 8 + 16 of them.
+    assert_eq!(list().unwrap().len(), 1);
+    std::fs::write(heads.join("4/ref"), format!("{}\n", "2".repeat(40))).unwrap();
+    assert_eq!(list().unwrap().len(), 32);
+    (4..29).for_each(|n| ["a", "b"].into_iter().for_each(|name| link(n, name)));
+    let listed = list();
+    assert!(matches!(listed, Err(Error::Corrupt { .. })), "{listed:?}");
 }
 
 /// A link in a repository of somebody else may lead anywhere.
