@@ -67,6 +67,8 @@ pub(super) struct OpenStore {
     pub(super) pins: Pins,
     /// Held alone while a sweep drops objects, and by the callers that ask to keep some.
     pub(super) dropping: RwLock<()>,
+    /// Held by the thread that sweeps.
+    pub(super) sweeping: Mutex<()>,
     /// How many sweeps have begun. No other process sweeps as long as this one has the store open.
     pub(super) sweeps: AtomicU64,
     /// No higher than the position of the store.
@@ -333,6 +335,7 @@ impl OpenStore {
             position: AtomicU64::new(state.position),
             appends: AtomicU64::new(state.appends),
             own_appends: AtomicU64::new(state.appends),
+            sweeping: Mutex::default(),
             foreign_appends: AtomicU64::new(state.appends),
             snapshot_appends: AtomicU64::new(0),
             // Another process may have ended before it synced.

@@ -1,8 +1,8 @@
 //! Sweeps: objects that nothing leads to are removed, in transactions of a bounded size.
 //!
-//! The store's lock is held throughout, so no ref moves and nothing is appended. What snapshots keep can grow meanwhile: each
-//! transaction is chosen with new roots shut out, and what they lead to is left out of it. No object is removed before
-//! those that name it, so all below a new root is there still.
+//! A sweep marks beside appends, in rounds: each looks at what came during the one before. From then on it holds the store's lock, so
+//! no ref moves and nothing is appended. What snapshots keep can grow meanwhile: each transaction is chosen with new roots shut out,
+//! and what they lead to is left out of it. No object is removed before those that name it, so all below a new root is there still.
 //!
 //! What another process reads is not known here. A sweep therefore needs the store to itself among processes.
 
@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use bristlecone::{Error, Oid, RefTarget, Result, Roots, SweepLimits, Swept};
+use bristlecone::{Error, Oid, RefTarget, Result, Roots, SweepLimits, Swept, engine::StoreLockGuard};
 
 use super::{
     append::Failure,
@@ -29,12 +29,18 @@ const STEP_OBJECTS: usize = 4096;
 /// About as many bytes, of pages that lead to those, it writes.
 const STEP_BYTES: u64 = 1 << 24;
 
+/// Rounds beside appends. What so few objects bring during one waits until appends do.
+const ROUNDS_MAX: usize = 24;
+const ROUND_OBJECTS: usize = 1 << 10;
+
 /// What a sweep goes through.
 struct Sweep<'s> {
     store: &'s OpenStore,
     roots: &'s Roots<'s>,
     live: HashSet<Oid>,
     live_bytes: u64,
+    /// What is live and absent: it may be appended, with others below it.
+    absent: Vec<Oid>,
     /// How many dead objects name each.
     named: HashMap<Oid, u32>,
     /// Dead objects that no dead one names.
@@ -44,19 +50,20 @@ struct Sweep<'s> {
 impl OpenStore {
     /// Drops what nothing leads to.
     pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept> {
-        let _guard = self.lock.take()?;
-        self.poison.check()?;
-        self.refuse_others()?;
+        self.lock.refuse_child()?;
+        let _one = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.lock_alone()?);
+        let (live, absent, named) = (HashSet::new(), Vec::new(), HashMap::new());
+        let mut sweep = Sweep { store: self, roots, live, live_bytes: 0, absent, named, next: Vec::new() };
+        sweep.mark_beside_appends()?;
+        let _guard = self.lock_alone()?;
         if !limits.dry_run {
             self.begin_sweep()?;
         }
-        let (live, named, unwatched) = (HashSet::new(), HashMap::new(), roots.unwatched());
-        let mut sweep = Sweep { store: self, roots, live, live_bytes: 0, named, next: Vec::new() };
         let (young, all) = self.all_objects()?;
-        sweep.reach(
-            young.into_iter().chain(self.ref_targets()?).chain(roots.oids.iter().copied()).chain(self.pins.roots()),
-        )?;
+        sweep.mark(young)?;
         sweep.find_dead(all)?;
+        let unwatched = roots.unwatched();
         // Who is told how far it is may take a snapshot.
         sweep.roots = &unwatched;
         let mut swept = Swept::default();
@@ -64,6 +71,14 @@ impl OpenStore {
             sweep.step(limits, &mut swept)?;
         }
         Ok(swept)
+    }
+
+    /// Takes the store's lock, if no other process has a claim on the store.
+    fn lock_alone(&self) -> Result<StoreLockGuard<'_>> {
+        let guard = self.lock.take()?;
+        self.poison.check()?;
+        self.refuse_others()?;
+        Ok(guard)
     }
 
     /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what that snapshot
@@ -150,14 +165,39 @@ impl OpenStore {
 }
 
 impl Sweep<'_> {
+    /// Marks what is live, and what becomes so meanwhile, until that is little.
+    fn mark_beside_appends(&mut self) -> Result<()> {
+        let (mut young, _) = self.store.all_objects()?;
+        for _ in 0..ROUNDS_MAX {
+            let before = self.live.len();
+            self.mark(std::mem::take(&mut young))?;
+            if self.live.len() - before < ROUND_OBJECTS {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks what refs, snapshots and roots lead to, and some more objects.
+    fn mark(&mut self, from: Vec<Oid>) -> Result<()> {
+        let absent = std::mem::take(&mut self.absent);
+        absent.iter().for_each(|oid| _ = self.live.remove(oid));
+        let roots = self.roots.oids.iter().copied();
+        let refs = self.store.ref_targets()?;
+        self.reach(from.into_iter().chain(absent).chain(refs).chain(roots).chain(self.store.pins.roots()))
+    }
+
     /// Adds to what is live all that some objects lead to.
     fn reach(&mut self, from: impl IntoIterator<Item = Oid>) -> Result<()> {
         let mut open: Vec<Oid> = from.into_iter().collect();
         while let Some(oid) = open.pop() {
             if self.live.insert(oid) {
-                if let Some(object) = self.store.read(&oid)? {
-                    self.live_bytes += object.read_bytes() as u64;
-                    (self.roots.children)(&oid, &object, &mut |child| open.push(child))?;
+                match self.store.read(&oid)? {
+                    Some(object) => {
+                        self.live_bytes += object.read_bytes() as u64;
+                        (self.roots.children)(&oid, &object, &mut |child| open.push(child))?;
+                    }
+                    None => self.absent.push(oid),
                 }
                 self.roots.marked(self.live.len() as u64, self.live_bytes)?;
             }

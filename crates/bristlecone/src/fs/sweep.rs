@@ -45,6 +45,7 @@ impl FsState {
     /// Drops what nothing leads to. It marks beside appends; no thread appends, moves a ref or takes a snapshot while it decides what
     /// goes, and removes that. Reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.lock.refuse_child()?;
         let _one = lock(&self.sweeping);
         let reader = self.locked(|writer| {
             self.refuse_others()?;

@@ -136,8 +136,7 @@ fn killed_readers_take_no_room_and_no_places() {
 fn fork_a_reader(dir: &Path) {
     let map = OkraMap::open(dir, &OkraOptions::default()).unwrap();
     // Of two readers that were there, one is kept to be used again.
-    let readers = [map.read().unwrap(), map.read().unwrap()];
-    let [reader, ended] = readers;
+    let (reader, ended) = (map.read().unwrap(), map.read().unwrap());
     drop(ended);
     let root = reader.root().unwrap();
     let child = fork_child();
