@@ -278,6 +278,8 @@ impl Churn {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
+        // Where commits are slow a slice has few of them.
+        slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
         self.commits += commits;
         slices.seconds += seconds;
         slices.memory = slices.memory.most(sampler.finish());
@@ -344,6 +346,16 @@ mod tests {
             let wrong = "4 commits are kept, and there should be 3";
             assert_eq!(churn.check().unwrap().as_deref(), Some(wrong), "{retain}");
         }
+    }
+
+    #[test]
+    fn slices_of_few_commits_have_looked_at_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut churn = Churn::new(&dir.path().join("store"), 100, Durability::None, 4).unwrap();
+        let mut slices = Slices::default();
+        churn.slice(Duration::ZERO, &mut slices).unwrap();
+        assert_eq!(slices.nanoseconds.len(), 1);
+        assert!(slices.largest > 0);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) struct NativeSet {
     before: bristlecone::BackendStats,
     retain: Option<u32>,
     batches: u64,
-    // The largest size of the files, where the store forgets.
+    // The largest size of the files that was seen; where the store keeps all, that at the end.
     largest: u64,
 }
 
@@ -112,6 +112,8 @@ impl UtxoTable for NativeSet {
 
     fn finish(&mut self, run: &mut Run) -> Result<()> {
         let stats = self.repo.backend().stats();
+        // There may be fewer batches than one looks at.
+        self.largest = self.largest.max(stats.file_bytes);
         run.bytes_written = stats.bytes_written - self.before.bytes_written;
         run.syncs = stats.syncs - self.before.syncs;
         (run.store_bytes, run.file_bytes) = (stats.store_bytes, stats.file_bytes);
@@ -131,5 +133,23 @@ impl UtxoTable for NativeSet {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_batches_have_looked_at_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut set = Set::new(1000);
+        let mut native = NativeSet::create(dir.path(), Durability::None, Some(4)).unwrap();
+        native.load(&set).unwrap();
+        let batch = set.next_batch(10);
+        assert_eq!(native.batch(&batch).unwrap(), batch.sum);
+        native.finish(&mut Run::default()).unwrap();
+        let retained = native.retained().unwrap().unwrap();
+        assert!(retained.largest > 0 && retained.live > 0, "{} and {}", retained.largest, retained.live);
     }
 }
