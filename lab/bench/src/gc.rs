@@ -282,7 +282,7 @@ impl Churn {
         slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
         self.commits += commits;
         slices.seconds += seconds;
-        slices.memory = slices.memory.most(sampler.finish());
+        slices.memory = slices.memory.most(sampler.finish_sampled());
         slices.rates.push(commits as f64 / seconds);
         Ok(())
     }

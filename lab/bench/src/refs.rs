@@ -208,7 +208,7 @@ impl Many {
         } else {
             run.set_latencies_of_others(nanoseconds);
         }
-        let (peak, after) = (sampler.finish(), self.backend.stats());
+        let (peak, after) = (sampler.finish_sampled(), self.backend.stats());
         (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
         run.bytes_written = after.bytes_written.saturating_sub(before.bytes_written);
         run.syncs = after.syncs.saturating_sub(before.syncs);

@@ -32,7 +32,7 @@ pub(crate) struct Peak {
     pub(crate) anon_min_kb: u64,
     /// Their mean over the samples of that time, in KiB.
     pub(crate) anon_mean_kb: u64,
-    /// All pages, in KiB, as the system counts its high-water mark.
+    /// All pages, in KiB: as the system counts its high-water mark, or of a sample.
     pub(crate) max_kb: u64,
 }
 
@@ -131,13 +131,14 @@ impl Sampler {
 
     /// Takes a last sample of this process and returns the peak, with its high-water mark as the system has it.
     pub(crate) fn finish(self) -> Peak {
-        let mut peak = self.finish_others();
+        let mut peak = self.finish_sampled();
         peak.max_kb = high_water_kb().unwrap_or(0);
         peak
     }
 
-    /// Takes a last sample and returns the peak; the most memory of all kinds is that of a sample.
-    pub(crate) fn finish_others(self) -> Peak {
+    /// Takes a last sample and returns the peak; the most memory of all kinds is that of a sample. For other processes, and for a
+    /// process in which several rows are measured: the system's high-water mark is that of all it ever did.
+    pub(crate) fn finish_sampled(self) -> Peak {
         self.stop.store(true, Relaxed);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_default()
@@ -204,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_back_before_is_in_the_high_water_mark_alone() {
+        const TOUCHED_KB: u64 = 256 << 10;
+        drop(std::hint::black_box(vec![1_u8; (TOUCHED_KB as usize) << 10]));
+        let peak = Sampler::start().finish_sampled();
+        let mark = Sampler::start().finish().max_kb;
+        assert!(peak.max_kb + TOUCHED_KB / 8 < mark, "{peak:?}, {mark}");
+    }
+
+    #[test]
     fn the_most_of_each_kind_may_be_of_different_times() {
         let peak = |anon_kb, file_kb, max_kb| Peak { anon_kb, file_kb, max_kb, ..Peak::default() };
         let most = peak(5, 9, 11).most(peak(7, 2, 9));
@@ -229,12 +239,12 @@ mod tests {
         sampler.count(false);
         hold(1);
         hold(200);
-        let peak = sampler.finish_others();
+        let peak = sampler.finish_sampled();
         assert!(peak.anon_min_kb == 60 && peak.anon_kb == 200, "{peak:?}");
         assert!((60..=100).contains(&peak.anon_mean_kb), "{peak:?}");
         // Where nothing counts all do.
         let sampler = Sampler::every(Duration::from_millis(1), false, || Some((7, 0)));
-        assert_eq!(sampler.finish_others().anon_mean_kb, 7);
+        assert_eq!(sampler.finish_sampled().anon_mean_kb, 7);
     }
 
     #[test]
@@ -244,7 +254,7 @@ mod tests {
         let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
         let sampler = Sampler::others(vec![child.id()]);
         child.wait().unwrap();
-        let peak = sampler.finish_others();
+        let peak = sampler.finish_sampled();
         assert!(peak.anon_kb >= 8 << 10 && peak.max_kb >= peak.anon_kb, "{peak:?}");
     }
 }

@@ -168,7 +168,7 @@ pub(crate) fn measure(
     let mut runs = in_turns(&mut tables, &mut set, batches)?;
     say_part!("lookups ");
     let mut lookups = lookups(&mut tables, &set)?;
-    let peak = sampler.finish();
+    let peak = sampler.finish_sampled();
     say!("check");
     let mut rows = Vec::new();
     for (table, (run, lookup)) in tables.iter_mut().zip(runs.iter_mut().zip(&mut lookups)) {

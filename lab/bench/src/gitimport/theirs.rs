@@ -59,7 +59,7 @@ pub(super) fn clone(source: &Repository, dest: &Path) -> Result<Run> {
 
 fn finished(started: Instant, sampler: Sampler) -> Run {
     let seconds = started.elapsed().as_secs_f64();
-    let peak = sampler.finish_others();
+    let peak = sampler.finish_sampled();
     Run { seconds, rss_anon_kb: peak.anon_kb, rss_file_kb: peak.file_kb, maxrss_kb: peak.max_kb, ..Run::default() }
 }
 

@@ -150,7 +150,7 @@ fn abbreviated(backend: &DiskBackend, oids: &[Oid]) -> Result<Run> {
 }
 
 fn note_memory(run: &mut Run, sampler: Sampler) {
-    let peak = sampler.finish();
+    let peak = sampler.finish_sampled();
     (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
 }
 

@@ -140,7 +140,7 @@ fn unsynced() -> Info {
 }
 
 fn run_of(ops: u64, seconds: f64, threads: NonZero<usize>, sampler: Sampler) -> Run {
-    let peak = sampler.finish();
+    let peak = sampler.finish_sampled();
     Run {
         ops,
         seconds,

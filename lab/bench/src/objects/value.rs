@@ -61,7 +61,7 @@ fn timed<T: Deref<Target = [u8]>>(value: &[u8], read: impl FnOnce() -> Result<Op
     let started = Instant::now();
     let found = read()?;
     let seconds = started.elapsed().as_secs_f64();
-    let peak = sampler.finish();
+    let peak = sampler.finish_sampled();
     let wrong = found.as_deref() != Some(value);
     Ok(Run {
         ops: 1,

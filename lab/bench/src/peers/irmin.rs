@@ -137,7 +137,7 @@ impl Irmin {
         let child = command.spawn().map_err(|error| failed(format!("{}: {error}", self.program.display())))?;
         let sampler = Sampler::others(vec![child.id()]);
         let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-        let peak = sampler.finish_others();
+        let peak = sampler.finish_sampled();
         let mut row = parse(&output)?;
         if row.name != store.name {
             return Err(failed(format!("it printed a row of {:?} in place of {:?}", row.name, store.name)));

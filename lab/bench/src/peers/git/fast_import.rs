@@ -42,7 +42,7 @@ pub(super) fn run(job: &Job) -> Result<Vec<Run>> {
     let sampler = Sampler::others(vec![import.id()]);
     feed(import, &stream.bytes)?;
     let seconds = started.elapsed().as_secs_f64();
-    let peak = sampler.finish_others();
+    let peak = sampler.finish_sampled();
     let commits = plan.commits.len() as u64;
     let ops = if job.work == Work::Commits { commits * workload.paths.len() as u64 } else { commits };
     let mut run = Run {
