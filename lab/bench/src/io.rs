@@ -8,7 +8,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -164,16 +164,35 @@ fn random_job(args: &IoArgs, above: &Path, scratch: &Scratch) -> Result<ReadJob>
         None => {
             // Said before a file of gigabytes is made.
             check_span(&job, args.file_bytes)?;
-            let kept = above.join(format!("bristlecone-io-{}.bin", std::process::id()));
-            let file = if args.keep { kept } else { scratch.dir.join("data.bin") };
-            say!("making {} of {} MiB …", file.display(), args.file_bytes >> 20);
-            write_noise(&file, args.file_bytes).map_err(BenchError::io(&file))?;
-            file
+            make_file(args, above, scratch, write_noise)?
         }
     };
     job.file = std::path::absolute(&file).map_err(BenchError::io(&file))?;
     check_file(&job)?;
     Ok(job)
+}
+
+/// Makes the file by `write`, and returns it. One that is kept goes to its place when it is whole: of a run that fails or is
+/// interrupted nothing stays.
+fn make_file(
+    args: &IoArgs,
+    above: &Path,
+    scratch: &Scratch,
+    write: impl FnOnce(&Path, u64) -> io::Result<()>,
+) -> Result<PathBuf> {
+    let kept = above.join(format!("bristlecone-io-{}.bin", std::process::id()));
+    if args.keep && kept.exists() {
+        return Err(BenchError::usage(format!("{0} is there: read it with --file {0}, or remove it", kept.display())));
+    }
+    let made = scratch.dir.join("data.bin");
+    let file = if args.keep { &kept } else { &made };
+    say!("making {} of {} MiB …", file.display(), args.file_bytes >> 20);
+    write(&made, args.file_bytes).map_err(BenchError::io(&made))?;
+    if !args.keep {
+        return Ok(made);
+    }
+    fs::rename(&made, &kept).map_err(BenchError::io(&kept))?;
+    Ok(kept)
 }
 
 fn check_file(job: &ReadJob) -> Result<()> {

@@ -222,6 +222,28 @@ fn a_tiny_job_is_measured_by_both_engines() {
 }
 
 #[test]
+fn a_file_that_is_kept_is_whole() {
+    fn full(file: &Path, _: u64) -> io::Result<()> {
+        fs::write(file, "the start")?;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let left = || fs::read_dir(dir.path()).unwrap().count();
+    let args = args("--keep --file-bytes 1M");
+    let make = |write: fn(&Path, u64) -> io::Result<()>| {
+        let scratch = Scratch::for_reads(dir.path()).unwrap();
+        make_file(&args, dir.path(), &scratch, write)
+    };
+    assert!(matches!(make(full), Err(BenchError::Io { .. })));
+    assert_eq!(left(), 0, "nothing is left of what failed");
+    let kept = make(write_noise).unwrap();
+    assert_eq!((fs::metadata(&kept).unwrap().len(), left()), (1 << 20, 1));
+    // It is not written over.
+    let error = make(write_noise).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("--file"), "{error}");
+}
+
+#[test]
 fn jobs_of_files_are_those_of_options() {
     let dir = tempfile::tempdir().unwrap();
     let (data, fio) = (dir.path().join("data"), dir.path().join("job.fio"));
