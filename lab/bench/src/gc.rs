@@ -199,26 +199,30 @@ impl Churn {
         let bound = live * 13 / 10 + SEGMENTS * self.segment_bytes;
         say!(" check");
         let wrong = self.check()?;
-        let ratios = ratios(&with.rates, &without.rates);
-        say!(
-            "  live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
-            mega(live),
-            mega(sized.largest),
-            if sized.largest <= bound { "within" } else { "beyond" },
-            mega(bound),
-        );
-        let more = sized.memory.anon_kb.saturating_sub(bare.memory.anon_kb);
-        say!(
-            "  anonymous memory at most {:.1} MiB with collections alone, {:.1} MiB more than without any",
-            sized.memory.anon_kb as f64 / 1024.0,
-            more as f64 / 1024.0,
-        );
-        say!(
-            "  commits/s with collections {ratios:.2} × those without; p99.9 {:.0} and {:.0} µs; a full collection removed {:.1} MB in {took:.2} s",
-            tail(&mut with.nanoseconds),
-            tail(&mut without.nanoseconds),
-            mega(swept.bytes),
-        );
+        let told = [
+            format!(
+                "live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
+                mega(live),
+                mega(sized.largest),
+                if sized.largest <= bound { "within" } else { "beyond" },
+                mega(bound),
+            ),
+            format!(
+                "anonymous memory at most {:.1} MiB with collections alone, {:.1} MiB more than without any",
+                sized.memory.anon_kb as f64 / 1024.0,
+                sized.memory.anon_kb.saturating_sub(bare.memory.anon_kb) as f64 / 1024.0,
+            ),
+            format!(
+                "commits/s with collections {:.2} × those without; p99.9 {:.0} and {:.0} µs; a full collection removed {:.1} MB in {took:.2} s",
+                ratios(&with.rates, &without.rates),
+                tail(&mut with.nanoseconds),
+                tail(&mut without.nanoseconds),
+                mega(swept.bytes),
+            ),
+        ];
+        for line in lines(wrong.as_deref(), told) {
+            say!("  {line}");
+        }
         let mut rows = Vec::new();
         for (part, slices) in [("collected", with), ("uncollected", without)] {
             let mut run =
@@ -310,6 +314,11 @@ impl Churn {
     }
 }
 
+/// Returns what is told of a store: of one that is wrong nothing but that.
+fn lines<const N: usize>(wrong: Option<&str>, told: [String; N]) -> Vec<String> {
+    wrong.map_or_else(|| told.into(), |reason| vec![format!("WRONG: {reason}")])
+}
+
 /// Returns the median of the ratios of rates, pair by pair; of two in the middle the smaller, as medians of rates are.
 fn ratios(with: &[f64], without: &[f64]) -> f64 {
     let mut ratios: Vec<f64> = with.iter().zip(without).map(|(with, without)| with / without).collect();
@@ -356,6 +365,13 @@ mod tests {
         churn.slice(Duration::ZERO, &mut slices).unwrap();
         assert_eq!(slices.nanoseconds.len(), 1);
         assert!(slices.largest > 0);
+    }
+
+    #[test]
+    fn of_a_store_that_is_wrong_no_figure_is_told() {
+        let told = || ["live 1 MB".to_owned(), "p99.9 1 µs".to_owned()];
+        assert_eq!(lines(None, told()), told());
+        assert_eq!(lines(Some("entry 7 holds something else"), told()), ["WRONG: entry 7 holds something else"]);
     }
 
     #[test]

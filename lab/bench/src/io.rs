@@ -249,7 +249,10 @@ fn measure(args: &IoArgs, job: &ReadJob, scratch: &Scratch, machine: &Machine) -
 fn text(figures: &[Figures], remarks: &[String]) -> String {
     let clock_ns = clock_cost();
     let mut text: String = figures.iter().map(|one| one.text(clock_ns) + "\n").collect();
-    for one in ratios(figures) {
+    if check(figures).is_err() {
+        text += &format!("WRONG: {DIFFERENT}\n");
+    }
+    for one in right_ratios(figures) {
         text += &format!("IOPS, ours / fio: {one}\n");
     }
     remarks.iter().for_each(|remark| text += &format!("{remark}\n"));
@@ -260,11 +263,19 @@ fn document(job: &ReadJob, figures: &[Figures], remarks: &[String], machine: &Ma
     let options: Map<String, Value> =
         job.options().into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
     let Machine { cpu, cores, kernel, filesystem, date, revision } = machine;
-    let document = json!({
-        "job": options, "clock_ns": clock_cost(), "figures": figures, "ratios": ratios(figures), "remarks": remarks,
+    let mut document = json!({
+        "job": options, "clock_ns": clock_cost(), "figures": figures, "ratios": right_ratios(figures), "remarks": remarks,
         "cpu": cpu, "cores": cores, "kernel": kernel, "filesystem": filesystem, "date": date, "revision": revision,
     });
+    if check(figures).is_err() {
+        document["wrong"] = DIFFERENT.into();
+    }
     format!("{document:#}\n")
+}
+
+/// Returns the ratios; none where our engines did not read the same.
+fn right_ratios(figures: &[Figures]) -> Vec<Value> {
+    if check(figures).is_ok() { ratios(figures) } else { Vec::new() }
 }
 
 /// Checks that engines which did the same number of reads read the same bytes.

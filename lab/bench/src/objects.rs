@@ -80,6 +80,14 @@ impl Measured {
         median(&self.runs).map_or(0.0, |run| run.ops as f64 / run.seconds.max(1e-9))
     }
 
+    /// Returns how many times as fast as another this is, as it is told; of what is wrong nothing but that.
+    fn times(&self, other: &Self) -> String {
+        if self.runs.iter().chain(&other.runs).any(|run| run.wrong.is_some()) {
+            return "WRONG".into();
+        }
+        format!("{:.2}", self.rate() / other.rate().max(f64::MIN_POSITIVE))
+    }
+
     fn row(&self, machine: &Machine) -> Row {
         let Some(run) = median(&self.runs) else { return Row::default() };
         let mut row = Row::of_runs(run, &self.runs, machine);
@@ -130,6 +138,17 @@ pub(crate) fn run(args: &ObjectsArgs, json: bool) -> Result<()> {
 mod tests {
     use super::*;
     use crate::measure::cores;
+
+    #[test]
+    fn what_is_wrong_is_told_in_no_ratio() {
+        let mut rows = [2.0, 1.0].map(|seconds| {
+            let runs = vec![Run { ops: 1, seconds, ..Run::default() }];
+            Measured { runs, ..Measured::new("value".into(), "disk", 1) }
+        });
+        assert_eq!(rows[1].times(&rows[0]), "2.00");
+        rows[0].runs[0].wrong = Some("what was read is not the value".into());
+        assert_eq!(rows[1].times(&rows[0]), "WRONG");
+    }
 
     #[test]
     fn every_part_is_checked_and_says_how_many_threads_worked() {

@@ -174,7 +174,9 @@ pub(crate) fn measure(
     for (table, (run, lookup)) in tables.iter_mut().zip(runs.iter_mut().zip(&mut lookups)) {
         let wrong = table.check(&set)?;
         if let Some(retained) = table.retained()? {
-            retained.say();
+            if wrong.is_none() {
+                retained.say();
+            }
             (run.store_bytes, run.file_bytes) = (retained.live, retained.largest);
         }
         for (part, run) in [("batches", run), ("lookups", lookup)] {

@@ -357,10 +357,17 @@ fn failures_of_fio_are_told() {
 
 #[test]
 fn different_bytes_are_found() {
-    let read = ReadStats { total_ios: 5, ..ReadStats::default() };
+    let read = ReadStats { total_ios: 5, iops: 1.0, ..ReadStats::default() };
     let with = |checksum: &str| Figures { checksum: Some(checksum.into()), ..of_fio(read.clone()) };
     assert!(check(&[with("a"), of_fio(read.clone()), with("a")]).is_ok());
-    assert!(matches!(check(&[with("a"), of_fio(read.clone()), with("b")]), Err(BenchError::Wrong { .. })));
+    let different = [with("a"), of_fio(read.clone()), with("b")];
+    assert!(matches!(check(&different), Err(BenchError::Wrong { .. })));
+    // Their figures say so, and are in no ratio.
+    let told = text(&different, &[]);
+    assert!(told.contains("WRONG") && !told.contains("ours / fio"), "{told}");
+    let document = document(&job(100, (1, 1)), &different, &[], &Machine::default());
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&document["ratios"], &document["wrong"]), (&json!([]), &json!(DIFFERENT)));
 }
 
 #[test]

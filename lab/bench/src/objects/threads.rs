@@ -118,7 +118,7 @@ fn in_turns(scenario: &str, backend: &'static str, value_bytes: usize) -> Vec<(N
 /// Says how many times as fast all cores are as one thread.
 fn times(rows: &[(NonZero<usize>, Measured)]) -> String {
     let (Some((_, one)), Some((threads, all))) = (rows.first(), rows.last()) else { return String::new() };
-    format!("{threads} threads are {:.2} times as fast as one", all.rate() / one.rate())
+    format!("{threads} threads are {} times as fast as one", all.times(one))
 }
 
 /// Sets entries, whose values all differ.

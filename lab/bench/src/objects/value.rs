@@ -40,7 +40,7 @@ pub(super) fn run(args: &ObjectsArgs, dir: &FilePath) -> Result<Vec<Measured>> {
         }
         rows[2].runs.push(timed(&value, || Ok(Some(black_box(&value).clone())))?);
     }
-    say!("\n  reading takes {:.2} times as long as a copy", rows[2].rate() / rows[1].rate());
+    say!("\n  reading takes {} times as long as a copy", rows[2].times(&rows[1]));
     Ok(rows.into())
 }
 
