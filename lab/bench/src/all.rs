@@ -202,8 +202,10 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         say!("step 6 is left out: engines of ordered maps are processes, so leave out --in-process");
     } else if !args.skip_maps {
         say!("step 6: ordered maps beside plain LMDB");
-        if let Err(error) = maps::measure(&mut session, quick) {
-            session.fail(error);
+        match maps::measure(&mut session, quick) {
+            Err(BenchError::Stopped) => return Err(BenchError::Stopped),
+            Err(error) => session.fail(error),
+            Ok(()) => {}
         }
     }
     if !args.skip_chain {

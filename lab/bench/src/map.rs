@@ -157,21 +157,23 @@ pub(crate) fn run(args: &MapArgs, json: bool) -> Result<()> {
     let scratch = Scratch::new(args.dir.as_deref())?;
     let machine = Machine::here(&scratch.dir);
     let mut rows = Vec::new();
-    measure(&plan, &scratch.dir, &machine, &mut |new| {
+    let measured = measure(&plan, &scratch.dir, &machine, &mut |new| {
         if let Some(file) = &args.json {
             json::merge(file, &new)?;
         }
         new.into_iter().for_each(|row| row.put(&mut rows));
         Ok(())
-    })?;
-    report::show_checked(&rows, json)
+    });
+    // What was measured before an engine failed is shown, and that nobody checked it.
+    let shown = if rows.is_empty() { Ok(()) } else { report::show_checked(&rows, json) };
+    measured.and(shown)
 }
 
 /// Measures a plan in a folder. `keep` gets the rows of each table line as they come, and once more when all processes have
 /// compared their maps: as checked ones, or as wrong ones.
 ///
 /// # Errors
-/// [`BenchError::Child`] for a process that ended; those of `keep`.
+/// [`BenchError::Child`] for a process that ended; [`BenchError::Stopped`] for one that the user interrupted; those of `keep`.
 pub(crate) fn measure(
     plan: &MapPlan,
     dir: &std::path::Path,
@@ -194,7 +196,7 @@ pub(crate) fn measure(
                     keep(new)?;
                 }
             }
-            judge(&mut rows, &turns.finish());
+            judge(&mut rows, &turns.finish()?);
             keep(rows)?;
         }
     }

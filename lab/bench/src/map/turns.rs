@@ -2,12 +2,14 @@
 
 use std::{
     env,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command as Process, ExitStatus, Stdio},
 };
 
 use bristlecone::Durability;
+use rustix::process::Signal;
 
 use super::{
     MapPlan,
@@ -136,18 +138,26 @@ impl Turns {
 
     /// Has every process compare its map with what was written, and ends them. Returns the engines of which something was wrong, and
     /// what.
-    pub(super) fn finish(self) -> Vec<(EngineName, String)> {
+    ///
+    /// # Errors
+    /// [`BenchError::Stopped`] if the user interrupted a process: nothing is known of its map.
+    pub(super) fn finish(self) -> Result<Vec<(EngineName, String)>> {
         let mut wrong = Vec::new();
         for mut process in self.engines {
             let engine = process.engine;
             let reason = match process.ask(&Command::Finish) {
-                Ok(Answer { wrong: Some(reason), .. }) => Some(reason),
-                Ok(_) => process.end().err().map(|error| bristlecone::report(&error)),
+                Ok(Answer { wrong: Some(reason), .. }) => Ok(Some(reason)),
+                Ok(_) => process.end().map(|()| None),
+                Err(error) => Err(error),
+            };
+            let reason = match reason {
+                Err(BenchError::Stopped) => return Err(BenchError::Stopped),
                 Err(error) => Some(bristlecone::report(&error)),
+                Ok(reason) => reason,
             };
             wrong.extend(reason.map(|reason| (engine, reason)));
         }
-        wrong
+        Ok(wrong)
     }
 }
 
@@ -200,15 +210,19 @@ impl EngineProcess {
 
     /// Tells the process what to do and waits for the answer. What was wrong is in it.
     fn ask(&mut self, command: &Command) -> Result<Answer> {
-        let failed = |reason: String| BenchError::Child { scenario: format!("map, {}", self.engine.name()), reason };
+        let engine = self.engine;
+        let failed = |reason: String| failed(engine, reason);
         let text = serde_json::to_string(command).map_err(|error| failed(error.to_string()))?;
         let told = match &mut self.input {
             Some(input) => writeln!(input, "{text}"),
             None => Ok(()),
         };
-        told.map_err(|error| failed(error.to_string()))?;
         let mut line = String::new();
-        self.output.read_line(&mut line).map_err(|error| failed(error.to_string()))?;
+        if told.is_err() || self.output.read_line(&mut line).map_err(|error| failed(error.to_string()))? == 0 {
+            // It has ended, or is about to.
+            self.input = None;
+            return Err(ended(engine, self.process.wait()));
+        }
         let answer: Answer = serde_json::from_str(&line).map_err(|error| failed(format!("{error}: {line:?}")))?;
         match &answer.wrong {
             // A map that could not be made has nothing to measure.
@@ -219,11 +233,23 @@ impl EngineProcess {
 
     fn end(mut self) -> Result<()> {
         self.input = None;
-        let status = self.process.wait().map_err(BenchError::io(Path::new("a process")))?;
-        if status.success() {
-            return Ok(());
+        match self.process.wait() {
+            Ok(status) if status.success() => Ok(()),
+            status => Err(ended(self.engine, status)),
         }
-        Err(BenchError::Child { scenario: format!("map, {}", self.engine.name()), reason: status.to_string() })
+    }
+}
+
+fn failed(engine: EngineName, reason: String) -> BenchError {
+    BenchError::Child { scenario: format!("map, {}", engine.name()), reason }
+}
+
+/// Returns what it means that a process ended when it should not, or so. An interrupt from a terminal reaches all processes.
+fn ended(engine: EngineName, status: io::Result<ExitStatus>) -> BenchError {
+    match status {
+        Ok(status) if status.signal() == Some(Signal::INT.as_raw()) => BenchError::Stopped,
+        Ok(status) => failed(engine, status.to_string()),
+        Err(error) => failed(engine, error.to_string()),
     }
 }
 
@@ -253,6 +279,22 @@ mod tests {
         // The second failed, and plain LMDB in the third.
         assert_eq!(ratios(&runs(&[1.0, 0.0, 2.0, 1.0]), &runs(&[2.0, 2.0, 0.0, 3.0])), [2.0, 2.0, 3.0]);
         assert_eq!(ratios(&runs(&[0.0, 1.0]), &runs(&[1.0, 0.0])), [0.0; 3]);
+    }
+
+    #[test]
+    fn a_process_that_ends_says_how() {
+        for (script, said) in [("kill -9 $$", "signal: 9 (SIGKILL)"), ("exit 3", "exit status: 3")] {
+            let mut process = Process::new("sh");
+            process.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut process = process.spawn().unwrap();
+            let (input, output) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
+            let dir = tempfile::tempdir().unwrap().path().to_owned();
+            let mut process = EngineProcess { engine: EngineName::Okra, process, input, output, dir };
+            let error = process.ask(&Command::Compare).unwrap_err().to_string();
+            assert!(error.starts_with("map, okra map: ") && error.ends_with(said), "{error}");
+        }
+        // Whoever interrupts learns nothing of a map.
+        assert!(matches!(ended(EngineName::Okra, Ok(ExitStatus::from_raw(2))), BenchError::Stopped));
     }
 
     #[test]
