@@ -264,7 +264,8 @@ fn document(job: &ReadJob, figures: &[Figures], remarks: &[String], machine: &Ma
         job.options().into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
     let Machine { cpu, cores, kernel, filesystem, date, revision } = machine;
     let mut document = json!({
-        "job": options, "clock_ns": clock_cost(), "figures": figures, "ratios": right_ratios(figures), "remarks": remarks,
+        "job": options, "clock_ns": clock_cost(),
+        "figures": figures, "ratios": right_ratios(figures), "remarks": remarks,
         "cpu": cpu, "cores": cores, "kernel": kernel, "filesystem": filesystem, "date": date, "revision": revision,
     });
     if check(figures).is_err() {

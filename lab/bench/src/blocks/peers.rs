@@ -8,7 +8,7 @@ use fjall::{Keyspace, KeyspaceCreateOptions, PersistMode};
 use redb::{ReadOnlyTable, ReadableDatabase, TableDefinition};
 
 use super::rows::{Lookups, mark};
-use crate::{BenchError, error::Result, peers::FJALL_CACHE_BYTES};
+use crate::{BenchError, error::Result, peers::PEER_CACHE_BYTES};
 
 /// Blocks of a batch of fjall, which keeps a batch in memory until it is committed.
 const BATCH: usize = 1000;
@@ -179,7 +179,7 @@ fn fjall_failed(error: fjall::Error) -> BenchError {
 
 impl FjallIndex {
     pub(super) fn create(dir: &Path) -> Result<Self> {
-        let database = fjall::Database::builder(dir).cache_size(FJALL_CACHE_BYTES).open().map_err(fjall_failed)?;
+        let database = fjall::Database::builder(dir).cache_size(PEER_CACHE_BYTES).open().map_err(fjall_failed)?;
         let open = |name| database.keyspace(name, KeyspaceCreateOptions::default).map_err(fjall_failed);
         let tables = [open("hashes")?, open("slots")?, open("numbers")?];
         Ok(Self { database, tables })

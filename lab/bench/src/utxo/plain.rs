@@ -13,7 +13,7 @@ use crate::{
     BenchError,
     error::Result,
     measure::{Run, folder_bytes},
-    peers::FJALL_CACHE_BYTES,
+    peers::PEER_CACHE_BYTES,
 };
 
 pub(super) struct FjallSet {
@@ -34,7 +34,7 @@ impl FjallSet {
             Durability::None => PersistMode::Buffer,
             _ => PersistMode::SyncData,
         };
-        let database = Database::builder(dir).cache_size(FJALL_CACHE_BYTES).open().map_err(failed)?;
+        let database = Database::builder(dir).cache_size(PEER_CACHE_BYTES).open().map_err(failed)?;
         let entries = database.keyspace("entries", KeyspaceCreateOptions::default).map_err(failed)?;
         Ok(Self { database, entries, mode, dir: dir.to_owned() })
     }

@@ -9,7 +9,7 @@ use super::super::{
     engine::{EngineName, MapEngine},
     random::{Key, Sum},
 };
-use crate::{error::Result, peers::FJALL_CACHE_BYTES};
+use crate::{error::Result, peers::PEER_CACHE_BYTES};
 
 pub(super) struct Fjall {
     database: Database,
@@ -27,7 +27,7 @@ impl Fjall {
             Durability::None => PersistMode::Buffer,
             _ => PersistMode::SyncData,
         };
-        let database = Database::builder(dir).cache_size(FJALL_CACHE_BYTES).open().map_err(failed)?;
+        let database = Database::builder(dir).cache_size(PEER_CACHE_BYTES).open().map_err(failed)?;
         let entries = database.keyspace("entries", KeyspaceCreateOptions::default).map_err(failed)?;
         Ok(Self { database, entries, mode })
     }
