@@ -223,10 +223,14 @@ impl OpenStore {
 
     /// Passes on the result of a write. After a failure nothing more is written: the database does not, either.
     pub(super) fn poisoning<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error) = &done {
-            let _ = self.poison.set(bristlecone::report(error));
-        }
-        done
+        done.map_err(|error| match error {
+            // `NoSpace` says that nothing was committed. The database does not tell: it may be there after the next opening.
+            Error::NoSpace { file } => self.poison.set(format!("{file}: no space left on the device")),
+            error => {
+                let _ = self.poison.set(bristlecone::report(&error));
+                error
+            }
+        })
     }
 
     /// Writes the index, or reads into memory what is to be written later.
@@ -239,7 +243,7 @@ impl OpenStore {
         };
         // A page that cannot be read is told to the caller that looks for it.
         if let Err(error @ (Error::Io { .. } | Error::NoSpace { .. } | Error::Poisoned { .. })) = done {
-            let _ = self.poison.set(bristlecone::report(&error));
+            let _ = self.poisoning::<()>(Err(error));
         }
     }
 
