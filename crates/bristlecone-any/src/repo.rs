@@ -78,7 +78,7 @@ impl AnyRepo {
         OpenOptions::new().open(place)
     }
 
-    /// Opens a store for reading only: nothing is written, not even a repair, and nothing is locked.
+    /// Opens a store for reading only: nothing of it is written, not even a repair ([`OpenOptions::read_only`]).
     ///
     /// # Errors
     /// As [`OpenOptions::open`].

@@ -256,8 +256,9 @@ impl DiskBackend {
     /// Opens a store, cutting off what a crash left half written.
     ///
     /// `format`: the name of the format that the store must have, if that matters here. `read_only`: nothing
-    /// is written or locked, a torn tail is passed over, and where the end of the log is lost, what is before it can be
-    /// read; [`DiskBackend::lost_end`] tells.
+    /// of the store is written and no writer waits, a torn tail is passed over, and where the end of the log is lost, what is
+    /// before it can be read; [`DiskBackend::lost_end`] tells. A file in the folder `readers` says that this process reads, where
+    /// it may write there: without one a collection may remove what it reads.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Incompatible`] for another format; [`Error::Corrupt`] naming what is damaged;

@@ -57,7 +57,12 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Whether the store is opened for reading only: nothing is written or locked.
+    /// Whether the store is opened for reading only: changes are refused, nothing is repaired, and no lock is taken that writers
+    /// wait for.
+    ///
+    /// Beside what the store holds, the disk engine notes in the folder `readers` who reads, and LMDB in its table of readers; both
+    /// go without where they may not write. The log-structured merge tree is the exception: its library opens a store for writing
+    /// alone, so that the folder must be writable, and one process has it open at a time.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -82,7 +87,8 @@ impl OpenOptions {
         self
     }
 
-    /// The budget in bytes for what is kept in memory of objects that were read [default: 64 MiB].
+    /// The budget in bytes for what is kept in memory of objects that were read [default: 64 MiB]. One file an object (`fs`) and
+    /// LMDB keep none.
     #[must_use]
     pub fn cache_bytes(mut self, cache_bytes: u64) -> Self {
         self.disk.cache_bytes = cache_bytes;

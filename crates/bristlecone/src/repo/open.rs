@@ -48,7 +48,8 @@ impl Repo<Native> {
         }
     }
 
-    /// Opens the store of the native format in the folder `dir` for reading only; nothing is written, not even a repair.
+    /// Opens the store of the native format in the folder `dir` for reading only; nothing of the store is written, not even a
+    /// repair. Beside it a file in the folder `readers` says that this process reads ([`DiskBackend::open`]).
     ///
     /// # Errors
     /// As [`Repo::open`].
