@@ -118,8 +118,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::RefMoved`] if a ref is not what its move expects: nothing is then added. [`Error::Locked`],
     /// [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Io`], and [`Error::TooLarge`] beyond [`Batch::BYTES_MAX`]; then no ref has
-    /// moved. [`Error::Poisoned`]
-    /// after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep dropped objects that the batch left
+    /// moved. [`Error::Poisoned`] after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep dropped objects that the batch left
     /// out, or that a ref is to lead to, as [`Batch::needed`] lists them: nothing is then added.
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error>;
 
@@ -285,9 +284,10 @@ pub struct Capabilities {
 pub enum Durability {
     /// After the append: survives the process, not a power cut.
     None,
-    /// After the append, and synced within 10 ms.
+    /// After the append, and synced within 10 ms, or what the options of the backend say (`grouped_ms`). Where that sync fails, a
+    /// later append or flush says so.
     Grouped,
-    /// After the sync: survives a power cut.
+    /// After the sync: survives a power cut, with all that was appended before it.
     #[default]
     Synced,
 }

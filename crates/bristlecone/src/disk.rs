@@ -155,7 +155,7 @@ pub struct DiskOptions {
     /// The version of the engine's files for a new store: 1, which earlier programs read too and in which nothing is ever
     /// removed, or 2.
     pub version: u32,
-    /// Whether a store whose retention does not keep everything is collected by itself ([`crate::Repo::set_collecting`]).
+    /// Whether the store is collected by itself ([`crate::Repo::set_collecting`]).
     pub collect: bool,
     /// How long a file becomes of those in which collections keep what is live, unless one object is longer; up to 4 GiB. A
     /// collection needs about so much room beside the store.

@@ -2,7 +2,7 @@
 //!
 //! Bristlecone keeps versions of a tree of values: lookups load what they need and nothing else, edits wait
 //! in memory until a commit hashes and writes exactly what changed, branches move by compare-and-set, and
-//! every version stays. Equal contents have equal root hashes, whatever led to them.
+//! every version stays, unless a rule of the store says otherwise. Equal contents have equal root hashes, whatever led to them.
 //!
 //! ```
 //! use bristlecone::{Info, Repo};
@@ -19,8 +19,8 @@
 //! ```
 //!
 //! One type parameter, the [`Format`], says how directories become objects; what keeps the objects is a
-//! [`Backend`] behind a pointer: [`MemoryBackend`] or the crash-safe [`disk`] engine. The byte formats
-//! themselves are in the crate `bristlecone-core`, which knows no I/O.
+//! [`Backend`] behind a pointer: [`MemoryBackend`], the crash-safe [`disk`] engine, one file an object ([`fs`]), or one of
+//! another crate. The byte formats themselves are in the crate `bristlecone-core`, which knows no I/O.
 //!
 //! # Features
 //!

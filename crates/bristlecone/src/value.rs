@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bristlecone_core::ObjRef;
 
-/// The longest value, in bytes: it passes through memory, and through one append, whole.
+/// The longest value, in bytes. Formats that keep a value as one object have it whole in memory, and in one append.
 pub const VALUE_BYTES_MAX: u64 = 2 << 30;
 
 /// The number of a backend ([`crate::store::StoreBase::backend_number`]), and how many sweeps have begun in it.

@@ -83,8 +83,9 @@ impl Drop for Collector {
 
 impl<F: Format> Repo<F> {
     /// Sets whether the store collects by itself: where its retention does not keep everything, and enough was appended
-    /// since the last collection, the next commit through this repository begins one beside. It is so unless it is switched
-    /// off, here or by the backend's options.
+    /// since the last collection, the next commit through this repository begins one beside. Where it keeps everything, one
+    /// begins once a quarter of the store is what operations that were given up have left, and once a day at most. It is so
+    /// unless it is switched off, here or by the backend's options; the disk engine alone does it.
     pub fn set_collecting(&self, on: bool) {
         self.shared.collector.off.store(!on, Relaxed);
     }
