@@ -118,8 +118,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::RefMoved`] if a ref is not what its move expects: nothing is then added. [`Error::Locked`],
     /// [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Io`], and [`Error::TooLarge`] beyond [`Batch::BYTES_MAX`]; then no ref has
-    /// moved. [`Error::Poisoned`] after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep dropped objects that the batch left
-    /// out, or that a ref is to lead to, as [`Batch::needed`] lists them: nothing is then added.
+    /// moved. [`Error::Poisoned`] after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep
+    /// dropped objects that the batch left out, or that a ref is to lead to, as [`Batch::needed`] lists them: nothing is then added.
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error>;
 
     /// Appends a batch without moving a ref, acknowledged after the append, and leaves the batch empty; on an
