@@ -101,7 +101,9 @@ impl<'t, F: Format> Iterator for Walk<'t, F> {
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.window.advance(&mut self.below);
         if found.is_err() {
+            // The walk has ended. An entry whose value cannot be read would be asked for each time.
             self.below.open.clear();
+            self.below.waiting = None;
         }
         found.transpose()
     }

@@ -255,3 +255,17 @@ fn a_limit_counts_an_entry_that_cannot_be_read_from_the_back() {
         assert!(entries.next_back().is_none() && entries.next().is_none());
     }
 }
+
+#[test]
+fn a_walk_over_values_ends_with_the_first_that_cannot_be_read() {
+    let mut whole = Repo::memory().tree();
+    for step in ["a", "b", "c"] {
+        whole.set(format!("dir/{step}"), vec![step.as_bytes()[0]; 5000]).unwrap();
+    }
+    // Of the values, the first one is there.
+    let tree = whole.prune(["dir/a"]).unwrap();
+    let walked: Vec<bool> = tree.walk_values("").unwrap().take(9).map(|entry| entry.is_ok()).collect();
+    assert_eq!(walked, [true, true, false]);
+    let listed: Vec<bool> = tree.range_values("dir", "a"..).unwrap().take(9).map(|entry| entry.is_ok()).collect();
+    assert_eq!(listed, [true, false]);
+}
