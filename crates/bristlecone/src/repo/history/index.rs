@@ -421,12 +421,14 @@ impl<F: Format> HistoryIndex<F> {
         self.failed = self.store.backend.write_derived(&file_name(file), &bytes).err();
     }
 
-    /// Returns a run's contents, loading them if need be. One that is lost or damaged leaves the index.
+    /// Returns a run's contents, loading them if need be. One that is lost or damaged, or has not as many commits as the manifest
+    /// says, leaves the index.
     fn open(&mut self, run: usize) -> Option<&FilterRun> {
-        let (file, check) = (self.runs[run].file, self.runs[run].check);
+        let RunHead { file, check, count, .. } = self.runs[run];
         if !self.open.iter().any(|(other, _)| *other == file) {
             let bytes = self.store.backend.read_derived(&file_name(file)).ok().flatten();
             let loaded = bytes.and_then(|bytes| FilterRun::parse(bytes, check));
+            let loaded = loaded.filter(|loaded| loaded.count() == count as usize);
             if loaded.is_none() {
                 self.runs.remove(run);
                 self.changed = true;

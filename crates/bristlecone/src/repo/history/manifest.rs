@@ -2,6 +2,8 @@
 //!
 //! `docs/formats/history.md` section 1 lists the bytes.
 
+use std::collections::BTreeSet;
+
 use bristlecone_core::Oid;
 
 use super::run::{COMMITS_MAX, checksum, stored_check, word32, word64};
@@ -87,7 +89,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<RunHead>> {
         rest = after;
     }
     let sound = rest.is_empty() && runs.iter().all(|run| (1..=COMMITS_MAX as u32).contains(&run.count));
-    sound.then_some(runs)
+    let files: BTreeSet<u32> = runs.iter().map(|run| run.file).collect();
+    (sound && files.len() == runs.len()).then_some(runs)
 }
 
 #[cfg(test)]
@@ -110,6 +113,7 @@ mod tests {
         let bytes = encode(&runs);
         assert_eq!(decode(&bytes).as_deref(), Some(&runs[..]));
         assert_eq!(decode(&encode(&[])), Some(vec![]));
+        assert_eq!(decode(&encode(&[run(1, None), run(1, None)])), None, "two runs in one file");
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
             broken[at] ^= 16;

@@ -169,6 +169,11 @@ impl FilterRun {
         Oid::new(self.id(position)).expect("the length was checked")
     }
 
+    /// Returns how many commits it holds.
+    pub(super) const fn count(&self) -> usize {
+        self.layout.count
+    }
+
     /// Returns how many hashes it holds.
     pub(super) const fn hashes(&self) -> usize {
         (self.layout.filter_ends[0] - self.layout.hashes) / 4

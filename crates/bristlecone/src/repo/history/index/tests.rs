@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Info, Native, Repo, disk::DiskOptions};
+use crate::{Durability, Expected, Info, Native, RefMove, RefTarget, Repo, SHALLOW, disk::DiskOptions};
 
 /// Two histories without a common commit: what is known of one says nothing of the other.
 #[test]
@@ -8,7 +8,7 @@ fn what_lies_below_runs_that_stand_on_each_other_is_indexed() {
     let options = DiskOptions::default().segment_bytes(1 << 20).background(false);
     let repo = Repo::create(dir.path(), Native::new(), options).unwrap();
     repo.set_indexing(false);
-    let info = Info::unsigned("one more").durability(crate::Durability::None);
+    let info = Info::unsigned("one more").durability(Durability::None);
     let commits = 3 * COMMITS_MAX as u64 + 17;
     let heads = ["one", "other"].map(|name| {
         let branch = repo.branch(name).unwrap();
@@ -31,4 +31,29 @@ fn what_lies_below_runs_that_stand_on_each_other_is_indexed() {
         }
     }
     assert_eq!(added, [commits; 2]);
+}
+
+/// Has history end with a commit.
+fn end_history(repo: &Repo, at: CommitId) {
+    let name = format!("{SHALLOW}{}", at.oid());
+    let end = RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(at.into())) };
+    repo.move_refs(&[end], Durability::None).unwrap();
+}
+
+/// The file of a run and the manifest are sound, each by itself.
+#[test]
+fn a_run_that_has_fewer_commits_than_the_manifest_says_is_lost() {
+    let repo = Repo::memory();
+    let (branch, info) = (repo.branch("main").unwrap(), Info::unsigned("one more"));
+    let commit = |number: u32| branch.edit(&info, |tree| tree.set("path", number.to_string())).unwrap();
+    let at: Vec<CommitId> = (0..100).map(commit).collect();
+    repo.index_history(at[99]).unwrap();
+    let stored = repo.backend().read_derived(MANIFEST).unwrap().unwrap();
+    let mut runs = manifest::decode(&stored).unwrap();
+    runs[0].count = COMMITS_MAX as u32;
+    repo.backend().write_derived(MANIFEST, &manifest::encode(&runs)).unwrap();
+    // Whether history ends in a run is asked of all its commits.
+    end_history(&repo, at[0]);
+    assert_eq!(repo.last_change(at[99], "path").unwrap().map(|entry| entry.id), Some(at[99]));
+    assert_eq!(repo.index_history(at[99]).unwrap(), 100);
 }
