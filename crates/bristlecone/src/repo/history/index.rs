@@ -205,9 +205,10 @@ impl<F: Format> HistoryIndex<F> {
     }
 
     /// Returns the spot of the lowest run that is reached from one, each run standing on the next; the spot itself where retention
-    /// has cut anything. No commit is read: a run names that below it by its id alone, for which a store looks everywhere.
+    /// has cut anything, or history ends with a commit that has parents. No commit is read: a run names that below it by its id
+    /// alone, for which a store looks everywhere.
     fn lowest(&mut self, spot: Spot) -> Result<Spot> {
-        if self.cuts()? {
+        if self.cuts()? || self.is_shallow()? {
             return Ok(spot);
         }
         let mut spot = spot;
@@ -219,9 +220,12 @@ impl<F: Format> HistoryIndex<F> {
         Ok(spot)
     }
 
-    /// Returns the commit with which history goes on below a run.
+    /// Returns the commit with which history goes on below a run, unless it ends in the run by now.
     fn below(&mut self, graph: &mut CommitGraph<F>, spot: Spot) -> Result<Option<LogEntry>> {
         let Some(below) = self.runs[spot.run].below else { return Ok(None) };
+        if self.shallow_end(spot, 0)?.is_some() {
+            return Ok(None);
+        }
         if !self.is_cut(&below)? {
             return graph.read_numbered(&below.into()).map(Some);
         }
@@ -271,6 +275,15 @@ impl<F: Format> HistoryIndex<F> {
         }
         self.shallow = Some(shallow);
         Ok(end)
+    }
+
+    /// Whether history ends with a commit that has parents.
+    fn is_shallow(&mut self) -> Result<bool> {
+        let shallow = match &self.shallow {
+            Some(shallow) => shallow,
+            None => self.shallow.insert(self.store.backend.shallow()?),
+        };
+        Ok(!shallow.is_empty())
     }
 
     /// Whether retention has cut a commit that a run names.

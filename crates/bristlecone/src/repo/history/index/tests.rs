@@ -57,3 +57,20 @@ fn a_run_that_has_fewer_commits_than_the_manifest_says_is_lost() {
     assert_eq!(repo.last_change(at[99], "path").unwrap().map(|entry| entry.id), Some(at[99]));
     assert_eq!(repo.index_history(at[99]).unwrap(), 100);
 }
+
+#[test]
+fn nothing_is_indexed_below_where_history_was_made_to_end() {
+    let repo = Repo::memory();
+    let (branch, info) = (repo.branch("main").unwrap(), Info::unsigned("one more"));
+    let commit = |number: u32| branch.edit(&info, |tree| tree.set("path", number.to_string())).unwrap();
+    let at: Vec<CommitId> = (0..COMMITS_MAX as u32 + 500).map(commit).collect();
+    let head = ObjRef::from(at[at.len() - 1]);
+    let more = || bring_up(&repo.shared.now(&[head.oid]), &head, OidMap::default(), 1, &GOES_ON).unwrap();
+    // The newest commits are in a run, which names the one below them.
+    assert_eq!(more(), COMMITS_MAX as u64);
+    end_history(&repo, at[2000]);
+    assert_eq!(more(), 0);
+    let name = format!("{SHALLOW}{}", at[2000].oid());
+    repo.move_refs(&[RefMove { name, expected: Expected::Any, to: None }], Durability::None).unwrap();
+    assert_eq!((more(), more()), (500, 0));
+}
