@@ -59,7 +59,7 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
-    /// A call waits for a commit in flight, and no thread commits it ([`crate::Tree::fork_for_commit`]).
+    /// A call waits for a commit in flight, and no other thread makes it ([`crate::Tree::fork_for_commit`]).
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,
@@ -257,8 +257,8 @@ impl fmt::Display for Error {
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(
                 f,
-                "this waits for the commit of a tree that `fork_for_commit` gave, and in {waited_ms} ms no thread has begun it; \
-                 commit or write that tree first, or on another thread"
+                "this waits for the commit of a tree that `fork_for_commit` gave, and in {waited_ms} ms no other \
+                 thread was making it; commit or write that tree first, or on another thread"
             ),
             Self::ReadOnly => f.write_str("the store is open for reading only"),
             Self::TooLarge { what, bytes, bytes_max } => {

@@ -157,7 +157,7 @@ impl<F: Format> Repo<F> {
                 "a tree is committed in the repository that it is of: bind it in one of this repository (`set_tree`)";
             return Err(Error::Usage { reason });
         }
-        let _writing = tree.writing();
+        let _writing = tree.writing_here();
         let store = &tree.store;
         let mut sink = store.sink();
         let root = tree.flush_writing(&mut sink)?;
@@ -213,7 +213,7 @@ impl<F: Format> Repo<F> {
 
     /// Appends what was prepared from `tree`.
     pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<CommitId> {
-        let _writing = tree.writing();
+        let _writing = tree.writing_here();
         let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
         self.collect_if_due();
         let head = resolve(prepared.head, base);

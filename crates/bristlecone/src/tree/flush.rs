@@ -250,7 +250,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::get`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<TreeId> {
-        let _writing = self.writing();
+        let _writing = self.writing_here();
         let root = retry_swept(
             self,
             |tree| &*tree.store,

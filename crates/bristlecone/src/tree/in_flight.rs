@@ -6,6 +6,7 @@
 //! waits for it.
 
 use std::{
+    cell::RefCell,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
@@ -23,6 +24,12 @@ use crate::{Error, Result, Snapshot, pool, sync::lock};
 const HELP_INTERVAL: Duration = Duration::from_micros(20);
 /// How long a thread waits for a commit on which no thread works: perhaps the waiting thread is the one that should.
 const IDLE_MAX: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The trees in flight that calls on this thread write, by their addresses, the innermost call last. A thread of a pool that waits
+    /// for others does another job of the pool meanwhile, and that may come to wait for one of these.
+    static WRITTEN_HERE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The edits of a tree whose commit is in flight.
 #[derive(Debug)]
@@ -101,6 +108,19 @@ impl Drop for WritingTree {
     }
 }
 
+/// Says that a call on this thread is writing a tree in flight, until it is dropped where it was made. By [`Tree::writing_here`].
+#[derive(Debug)]
+#[must_use = "the call counts no longer once it is dropped"]
+pub(crate) struct WritingCall(WritingTree);
+
+impl Drop for WritingCall {
+    fn drop(&mut self) {
+        if self.0.0.is_some() {
+            WRITTEN_HERE.with_borrow_mut(|written| _ = written.pop());
+        }
+    }
+}
+
 impl InFlight {
     fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
         let work = Mutex::new(Writers::IdleSince(Instant::now()));
@@ -136,13 +156,33 @@ impl InFlight {
         idle
     }
 
+    /// Whether a call on this thread writes this tree, or one that is to be written before it. That call goes on once this thread
+    /// waits no longer.
+    fn is_written_here(&self) -> bool {
+        WRITTEN_HERE.with_borrow(|written| {
+            let is_here = |layer: &Self| written.contains(&std::ptr::from_ref(layer).addr());
+            let mut found = is_here(self);
+            let mut below = self.below.upgrade();
+            while let Some(layer) = below.filter(|layer| !found && layer.outcome.get().is_none()) {
+                found = is_here(&layer);
+                below = layer.below.upgrade();
+            }
+            found
+        })
+    }
+
     /// Returns root and commit once there are any.
     fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
         let began = Instant::now();
         loop {
-            if self.outcome.get().is_none() && pool::help() {
-                // A thread of a pool helps: part of what it waits for may lie in the pool.
-                continue;
+            if self.outcome.get().is_none() {
+                if self.is_written_here() {
+                    return Err(Error::Uncommitted { waited_ms: began.elapsed().as_millis() as u64 });
+                }
+                if pool::help() {
+                    // A thread of a pool helps: part of what it waits for may lie in the pool.
+                    continue;
+                }
             }
             // The time that the caller has waited counts, not what went by before it asked.
             let (idle, waited) = (self.idle(), began.elapsed());
@@ -203,7 +243,8 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed;
     /// [`Error::Uncommitted`] if two are in flight, and for 5 seconds no thread has committed or written the older one or
-    /// one before it. All calls that wait can return it. They change nothing then, and can be repeated.
+    /// one before it. All calls that wait can return it. They change nothing then, and can be repeated. In a rayon pool a thread that
+    /// commits one tree may do another job of the pool meanwhile: if that waits for the same commit, it gets this error at once.
     pub fn fork_for_commit(&mut self) -> Result<Self> {
         self.attach_active();
         self.forget_written();
@@ -299,6 +340,15 @@ impl<F: Format> Tree<F> {
             };
         }
         WritingTree(layer)
+    }
+
+    /// As [`Tree::writing`], for a call on this thread that writes the tree itself.
+    pub(crate) fn writing_here(&self) -> WritingCall {
+        let writing = self.writing();
+        if let Some(layer) = &writing.0 {
+            WRITTEN_HERE.with_borrow_mut(|written| written.push(Arc::as_ptr(layer).addr()));
+        }
+        WritingCall(writing)
     }
 
     /// Returns the commit that the tree goes on from, once there is one.

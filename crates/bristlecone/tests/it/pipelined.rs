@@ -183,3 +183,49 @@ impl Backend for SlowAppends {
         write_derived
     }
 }
+
+/// A backend that does other jobs of the calling thread's pool while it appends, as one may that shares its work in the pool.
+#[cfg(feature = "rayon")]
+#[derive(Debug)]
+struct SharingAppends(Arc<dyn Backend>);
+
+#[cfg(feature = "rayon")]
+impl Backend for SharingAppends {
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        while rayon::yield_now() == Some(rayon::Yield::Executed) {}
+        self.0.append(batch, moves, durability)
+    }
+
+    pass_backend! {
+        0: name, capabilities, snapshot, get_ref, list_refs, flush, each_object, stats, read_derived,
+        write_derived
+    }
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn a_job_that_waits_for_a_commit_below_it_on_its_own_thread_ends_in_an_error() {
+    let (sender, done) = mpsc::channel();
+    thread::spawn(move || {
+        let repo = Repo::with_backend(Native::new(), Arc::new(SharingAppends(Arc::new(MemoryBackend::new()))));
+        let main = repo.branch("main").unwrap();
+        let (mut first, mut tree) = parted(&repo).unwrap();
+        let mut second = tree.fork_for_commit().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        // Of the tree that is being committed, and of one that goes on from a tree that does.
+        let (mut early, mut root) = (None, None);
+        let made = pool.install(|| {
+            rayon::scope(|scope| {
+                scope.spawn(|_| early = Some(main.commit(&mut second, &Info::unsigned("second"))));
+                scope.spawn(|_| root = Some(tree.root()));
+                main.commit(&mut first, &Info::unsigned("first"))
+            })
+        });
+        let then = main.commit(&mut second, &Info::unsigned("second")).and_then(|_| tree.root());
+        sender.send((made, early, root, then)).unwrap();
+    });
+    let (made, early, root, then) = done.recv_timeout(PATIENCE).expect("a thread waits for itself");
+    assert!(made.is_ok() && then.is_ok(), "{made:?} {then:?}");
+    assert!(matches!(early, Some(Err(Error::Uncommitted { .. }))), "{early:?}");
+    assert!(matches!(root, Some(Err(Error::Uncommitted { .. }))), "{root:?}");
+}
