@@ -426,3 +426,36 @@ fn a_second_export_writes_nothing_of_older_commits() {
     assert_eq!((export_all().counts.commits, export_all().packs), (4, 0));
     to.fsck();
 }
+
+/// A delta is taken for what its base is.
+#[needs(git)]
+#[test]
+fn a_file_is_no_delta_against_the_folder_that_came_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    let one = hex(&from.hash_object("blob", b"one"));
+    let mut bytes = Vec::new();
+    for number in 0..8 {
+        bytes.extend_from_slice(format!("100644 file{number}\0").as_bytes());
+        bytes.extend_from_slice(&one);
+    }
+    // What the folder's tree will be, and a little more.
+    bytes.extend_from_slice(b"and more");
+    from.write("x", &bytes);
+    from.commit_all("a file");
+    std::fs::remove_file(from.dir().join("x")).unwrap();
+    for number in 0..8 {
+        from.write(format!("x/file{number}"), "one");
+    }
+    from.commit_all("a folder");
+    for (number, store) in FORMATS.into_iter().enumerate() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        let to = dir.path().join(number.to_string());
+        export(store, &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
+        let to = RealGit::new(&to);
+        to.fsck();
+        assert!(to.run(&["cat-file", "blob", "main~1:x"]) == bytes, "{store:?}");
+    }
+}

@@ -45,6 +45,7 @@ pub(crate) struct IntoPacks<'r> {
 
 /// An object that others may be deltas against.
 struct DeltaBase {
+    kind: Kind,
     raw: Vec<u8>,
     offset: u64,
     depth: u8,
@@ -62,17 +63,18 @@ impl<'r> IntoPacks<'r> {
         }
     }
 
-    /// Adds an object, as a delta if there is a base that it is like.
+    /// Adds an object, as a delta if there is a base that it is like. Readers take a delta for what its base is, so that is of the same
+    /// kind; what a path has in a newer commit need not be.
     fn add(&mut self, kind: Kind, number: u32, oid: &Oid, raw: Vec<u8>, base: u32) -> Result<(), TransferError> {
         let wanted = DELTA_BYTES.contains(&raw.len());
-        let base = self.bases.get(&base).filter(|base| wanted && base.depth < CHAIN_MAX);
+        let base = self.bases.get(&base).filter(|base| wanted && base.kind == kind && base.depth < CHAIN_MAX);
         let delta = base.and_then(|base| Some((base.offset, base.depth, delta::create(&base.raw, &raw)?)));
         let (offset, depth) = match delta {
             Some((base, depth, delta)) => (self.builder.add_delta(*oid, base, &delta, COMPRESSION), depth + 1),
             None => (self.builder.add(kind, *oid, &raw, COMPRESSION), 0),
         };
         if wanted {
-            self.keep(number, DeltaBase { raw, offset, depth });
+            self.keep(number, DeltaBase { kind, raw, offset, depth });
         }
         self.end_pack_if_full()
     }
