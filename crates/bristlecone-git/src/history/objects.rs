@@ -26,8 +26,17 @@ pub(crate) trait Objects: Sync {
 
 impl Objects for Odb {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
-        Self::read(self, oid, out)
+        Ok(Self::read(self, oid, out)?.or_else(|| unwritten(self.algorithm(), oid, out)))
     }
+}
+
+/// Reads the tree without entries, which is there for Git also where nobody wrote it: `git commit-tree` takes its id all the same.
+fn unwritten(algorithm: Algorithm, oid: &Oid, out: &mut Vec<u8>) -> Option<Kind> {
+    if *oid != algorithm.object_id(Kind::Node, b"") {
+        return None;
+    }
+    out.clear();
+    Some(Kind::Node)
 }
 
 /// The objects of a store of the format `git`.
@@ -72,7 +81,10 @@ impl Hints {
 impl Objects for StoreObjects {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
         let mut hints = self.hints.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Some(object) = self.snapshot.read(&ObjRef::new(*oid, hints.get(oid)))? else { return Ok(None) };
+        let algorithm = if oid.as_bytes().len() == 20 { Algorithm::Sha1 } else { Algorithm::Sha256 };
+        let Some(object) = self.snapshot.read(&ObjRef::new(*oid, hints.get(oid)))? else {
+            return Ok(unwritten(algorithm, oid, out));
+        };
         let bad = |source| Error::BadObject { oid: *oid, source };
         let raw = git::raw(object.kind(), object.body());
         let raw = raw.map_err(|source| bad(FormatError::Decode { kind: object.kind(), source }))?;
@@ -80,7 +92,7 @@ impl Objects for StoreObjects {
         out.extend_from_slice(raw);
         if object.children() > 0 {
             let mut index = 0;
-            let format = Git::new(if oid.as_bytes().len() == 20 { Algorithm::Sha1 } else { Algorithm::Sha256 });
+            let format = Git::new(algorithm);
             format
                 .children(object.kind(), object.body(), &mut |_, child| {
                     hints.add(child, object.child(index));

@@ -459,3 +459,31 @@ fn a_file_is_no_delta_against_the_folder_that_came_in_its_place() {
         assert!(to.run(&["cat-file", "blob", "main~1:x"]) == bytes, "{store:?}");
     }
 }
+
+/// `git commit-tree` takes the id of the tree without entries, and writes no object for it.
+#[needs(git)]
+#[test]
+fn the_tree_without_entries_is_there_though_nobody_wrote_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    let empty = String::from_utf8(from.feed(&["hash-object", "-t", "tree", "--stdin"], b"")).unwrap();
+    let root = from.text(&["commit-tree", empty.trim_end(), "-m", "root"]);
+    from.run(&["update-ref", "refs/heads/main", &root]);
+    assert!(!file_of(&from, empty.trim_end()).exists());
+    for (number, store) in FORMATS.into_iter().enumerate() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let opened = Repository::open(from.dir()).unwrap();
+        let report = import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!((report.counts.commits, report.counts.trees), (1, 1));
+        let to = dir.path().join(number.to_string());
+        export(store, &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
+        let to = RealGit::new(&to);
+        to.fsck();
+        assert_eq!(to.text(&["rev-parse", "main"]), root);
+    }
+    // The store may be such a repository itself.
+    let (_backend, repo) = crate::backend::open(from.dir(), GitOptions::default());
+    let to = dir.path().join("to");
+    export(FORMATS[0], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
+    RealGit::new(&to).fsck();
+}
