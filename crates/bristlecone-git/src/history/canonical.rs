@@ -33,6 +33,14 @@ pub(crate) fn tag_bytes(git: Git, mut tag: Tag) -> Result<(Oid, Vec<u8>), Format
     Ok((at.oid, capture.body))
 }
 
+/// Returns what an object of this kind is in Git: a value in pieces is a blob as others are.
+pub(crate) const fn kind_in_git(kind: Kind) -> Kind {
+    match kind {
+        Kind::Pieces => Kind::Contents,
+        kind => kind,
+    }
+}
+
 /// Takes the header with Git's bytes out of others, if it is there.
 pub(crate) fn take_raw(headers: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Option<Vec<u8>> {
     match headers.last() {

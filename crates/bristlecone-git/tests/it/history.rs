@@ -487,3 +487,33 @@ fn the_tree_without_entries_is_there_though_nobody_wrote_it() {
     export(FORMATS[0], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
     RealGit::new(&to).fsck();
 }
+
+/// A value of more than 256 KiB is in pieces there, which are of a kind of their own.
+#[needs(git)]
+#[test]
+fn a_tag_of_a_long_value_goes_into_a_native_store_and_out_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("usual");
+    let long = from.hash_object("blob", &Rng::stream(2, 0).bytes(600_000));
+    // The second one is kept as it is.
+    for (name, seconds) in [("usual", "7"), ("odd", "007")] {
+        let tagger = format!("A <a@example.org> {seconds} +0000");
+        let raw = format!("object {long}\ntype blob\ntag {name}\ntagger {tagger}\n\nlong\n");
+        from.run(&["update-ref", &format!("refs/tags/{name}"), &from.hash_object("tag", raw.as_bytes())]);
+    }
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let opened = Repository::open(from.dir()).unwrap();
+    import(&opened, FORMATS[1], &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    let repo = Repo::with_backend(Native::new(), backend.clone());
+    for name in ["refs/tags/usual", "refs/tags/odd"] {
+        let Some(RefTarget::Object(at)) = backend.get_ref(name).unwrap() else { panic!("no {name}") };
+        assert_eq!(repo.read_tag(at.into()).unwrap().kind, Kind::Pieces, "{name}");
+    }
+    let to = dir.path().join("to");
+    export(FORMATS[1], &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
+    let to = RealGit::new(&to);
+    for name in ["usual", "odd"] {
+        assert_eq!(to.text(&["rev-parse", name]), from.text(&["rev-parse", name]));
+    }
+}

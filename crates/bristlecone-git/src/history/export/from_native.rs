@@ -9,11 +9,12 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Error, Format, Kind, Native, ObjRef, Oid, Result, Snapshot,
+    Backend, Error, Format, Kind, Native, ObjRef, Oid, Result, Snapshot, Tag,
     core::git::{self, Algorithm, Git},
 };
 
 use crate::history::{
+    canonical::kind_in_git,
     error::TransferError,
     export::{
         exported::{Exported, NATIVE},
@@ -111,11 +112,11 @@ impl Objects for NativeObjects {
                 Kind::Commit
             }
             Kind::Tag => {
-                git::encode_tag(&self.native.decode_tag(&object).map_err(bad)?, out);
+                let tag = self.native.decode_tag(&object).map_err(bad)?;
+                git::encode_tag(&Tag { kind: kind_in_git(tag.kind), ..tag }, out);
                 Kind::Tag
             }
-            Kind::Pieces => Kind::Contents,
-            kind => kind,
+            kind => kind_in_git(kind),
         }))
     }
 }

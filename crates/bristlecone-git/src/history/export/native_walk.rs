@@ -15,7 +15,7 @@ use bristlecone::{
 
 use super::exported::Exported;
 use crate::history::{
-    canonical::{commit_bytes, is_respelled, tag_bytes, take_raw},
+    canonical::{commit_bytes, is_respelled, kind_in_git, tag_bytes, take_raw},
     error::{Missing, Origin, TransferError},
     ids::Ids,
     pipeline::{
@@ -212,7 +212,7 @@ impl Walker for NativeWalk<'_> {
         let mut tag = self.native.decode_tag(&object).map_err(|source| Error::BadObject { oid: *oid, source })?;
         drop(object);
         let kept = take_raw(&mut tag.headers);
-        tag.target = ObjRef::from(self.git_oid(target, oid)?);
+        (tag.target, tag.kind) = (ObjRef::from(self.git_oid(target, oid)?), kind_in_git(tag.kind));
         let refused = |wrong: &dyn std::fmt::Display| TransferError::refused(format!("the tag {oid}"), wrong);
         let mut respelled = None;
         let (git_oid, raw) = match kept {

@@ -7,9 +7,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bristlecone::{
-    EntryKind, Format, Location, Native, ObjRef, Oid,
+    EntryKind, Format, Kind, Location, Native, ObjRef, Oid,
     core::{
-        Change, ChangeTarget, FormatError, Mode, STEP_BYTES_MAX,
+        Change, ChangeTarget, FormatError, Mode, STEP_BYTES_MAX, Source,
         git::{self, Algorithm, Git},
     },
 };
@@ -297,6 +297,10 @@ impl HistoryWriter for IntoNative {
         }
         self.staging.append_if_full(raw.len())?;
         tag.target = self.target_of(target)?;
+        if tag.kind == Kind::Contents {
+            // A long value is in pieces here.
+            tag.kind = self.staging.read(Kind::Contents, &tag.target)?.kind();
+        }
         let put = self.native.put_tag(&mut self.staging.sink(), &tag);
         let at = put.map_err(|error| TransferError::refused(format!("the tag {oid}"), error))?;
         self.set_object(false, number, at, 0)?;
