@@ -111,6 +111,14 @@ fn an_object_that_is_named_as_what_it_is_not_is_told() {
         let git = RealGit::init(dir.path(), &[]);
         git.write("file", "short");
         git.commit_all("first");
+        let import_to = |store, backend: &Arc<dyn Backend>| {
+            import(&Repository::open(git.dir())?, store, backend, &ImportOptions::default(), &mut |_| {})
+        };
+        let before = FORMATS.map(|store| {
+            let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+            import_to(store, &backend).unwrap();
+            (store, backend)
+        });
         let value = git.hash_object("blob", b"short");
         let who = "A <a@example.org> 1700000000 +0000";
         let bad = match named_by {
@@ -144,6 +152,13 @@ fn an_object_that_is_named_as_what_it_is_not_is_told() {
             // What leads there is left out, or nothing is taken at all.
             if let Ok(report) = imported(&git, store, true) {
                 assert!(report.left_out.iter().any(|left| left.name == name), "{named_by}: {report:?}");
+            }
+        }
+        // A store that has the value takes it for nothing else either.
+        for (store, backend) in before {
+            match import_to(store, &backend) {
+                Err(TransferError::Missing(missing)) => assert_eq!(missing.oid.to_string(), value, "{named_by}"),
+                done => panic!("{named_by}: {done:?}"),
             }
         }
     }

@@ -135,7 +135,7 @@ impl Existing for RepositoryExisting {
         true
     }
 
-    fn confirm(&self, _: u32) -> Result<(), TransferError> {
+    fn confirm(&self, _: u32, _: Kind) -> Result<(), TransferError> {
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl Existing for Exported {
         true
     }
 
-    fn confirm(&self, _: u32) -> Result<(), TransferError> {
+    fn confirm(&self, _: u32, _: Kind) -> Result<(), TransferError> {
         Ok(())
     }
 }

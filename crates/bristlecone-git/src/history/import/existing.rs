@@ -13,6 +13,7 @@ use bristlecone::{
 };
 
 use crate::history::{
+    canonical::kind_in_git,
     error::TransferError,
     ids::Ids,
     known::{Bound, KnownBounds},
@@ -128,7 +129,7 @@ impl Existing for GitExisting {
         self.closed
     }
 
-    fn confirm(&self, _: u32) -> Result<(), TransferError> {
+    fn confirm(&self, _: u32, _: Kind) -> Result<(), TransferError> {
         Ok(())
     }
 }
@@ -146,24 +147,25 @@ impl NativeExisting {
         Self { snapshot: backend.snapshot(&[]), known, width: Bound::width(native), stale: AtomicBool::new(false) }
     }
 
-    /// Whether the derived files list an object that the store does not have.
+    /// Whether the derived files list an object that the store does not have, or the history names one as what it is not: who
+    /// begins without them is told which.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Relaxed)
     }
 
-    fn confirm_in(&self, table: &Table, kind: Option<Kind>, number: u32) -> Result<(), TransferError> {
+    fn confirm_in(&self, table: &Table, kind: Kind, number: u32) -> Result<(), TransferError> {
         let mut record = vec![0; self.width];
         table.read(number, &mut record)?;
         let (oid, place) = match Bound::decode(&record) {
-            Bound::Inline(_) => return Ok(()),
+            Bound::Inline(_) if kind == Kind::Contents => return Ok(()),
             Bound::Object { oid, place, .. } => (oid, place),
-            Bound::Nothing => (Oid::from_array([0; 32]), Location::NONE.0),
+            Bound::Inline(_) | Bound::Nothing => (Oid::from_array([0; 32]), Location::NONE.0),
         };
         match self.snapshot.read(&ObjRef::new(oid, Location(place)))? {
-            Some(object) if kind.is_none_or(|kind| kind == object.kind()) => Ok(()),
+            Some(object) if kind_in_git(object.kind()) == kind => Ok(()),
             _ => {
                 self.stale.store(true, Relaxed);
-                Err(bristlecone::Error::Missing { kind: kind.unwrap_or(Kind::Contents), oid }.into())
+                Err(bristlecone::Error::Missing { kind, oid }.into())
             }
         }
     }
@@ -178,7 +180,7 @@ impl Existing for NativeExisting {
         if u64::from(number) >= self.known.commits.len() {
             return Ok(false);
         }
-        self.confirm_in(&self.known.commits, Some(Kind::Commit), number)?;
+        self.confirm_in(&self.known.commits, Kind::Commit, number)?;
         Ok(true)
     }
 
@@ -186,7 +188,7 @@ impl Existing for NativeExisting {
         true
     }
 
-    fn confirm(&self, number: u32) -> Result<(), TransferError> {
-        self.confirm_in(&self.known.others, None, number)
+    fn confirm(&self, number: u32, kind: Kind) -> Result<(), TransferError> {
+        self.confirm_in(&self.known.others, kind, number)
     }
 }

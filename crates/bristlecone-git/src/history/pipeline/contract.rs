@@ -73,8 +73,8 @@ pub(crate) trait Existing: Sync {
     /// Whether a destination that has an object has all that it leads to.
     fn closed(&self) -> bool;
 
-    /// Called for an object that had a number from the beginning, before that is used.
-    fn confirm(&self, number: u32) -> Result<(), TransferError>;
+    /// Called for an object that had a number from the beginning, before that is used for one of this kind.
+    fn confirm(&self, number: u32, kind: Kind) -> Result<(), TransferError>;
 }
 
 /// Writes objects to the destination. Children come before parents, each object once, with the numbers of

@@ -222,7 +222,9 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             End::Object(Kind::Node, oid) => Named::Tree(self.walk.lone_tree(oid)?),
             End::Object(_, oid) => Named::Blob(self.walk.lone_blob(oid)?),
             End::Missing(kind, oid, damage, from) => {
-                let number = match self.walk.known(oid, None)? {
+                // What is not there may have come before.
+                let wanted = damage.is_none().then_some(*kind);
+                let number = match self.walk.known(oid, wanted)? {
                     Some(number) => number,
                     None => self.walk.missing(*kind, oid, damage.clone(), from.clone())?,
                 };

@@ -102,10 +102,11 @@ impl<O: Objects> Walker for TreeWalk<'_, O> {
 
     fn known(&self, oid: &Oid, kind: Option<Kind>) -> Result<Option<u32>, Stopped> {
         let Some(number) = self.ids.get(oid)? else { return Ok(None) };
-        match number.checked_sub(self.first) {
-            None => self.existing.confirm(number)?,
+        match (number.checked_sub(self.first), kind) {
+            (None, Some(kind)) => self.existing.confirm(number, kind)?,
+            (None, None) => return Ok(None),
             // One that is missing is missing whatever it should be.
-            Some(place) => {
+            (Some(place), _) => {
                 let found = self.kinds.get(place as usize).copied().flatten();
                 if found.is_some() && found != kind {
                     // No object is of two kinds.
