@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, ObjRef, Oid,
-    RefMove, RefTarget, Repo, SweepLimits,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Info, Kind, MemoryBackend, Native, ObjRef, Oid,
+    RefMove, RefTarget, Repo, Signature, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
     engine::FormatTag,
@@ -531,4 +531,22 @@ fn a_tag_of_a_long_value_goes_into_a_native_store_and_out_again() {
     for name in ["usual", "odd"] {
         assert_eq!(to.text(&["rev-parse", name]), from.text(&["rev-parse", name]));
     }
+}
+
+/// A name without an address gets an empty one in Git.
+#[needs(git)]
+#[test]
+fn two_commits_that_are_one_in_git_are_written_once() {
+    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    for (branch, name) in [("one", "Ann"), ("other", "Ann <>")] {
+        let info = Info::message("same").by(Signature::new(name, 1_700_000_000)).durability(Durability::None);
+        repo.branch(branch).unwrap().edit(&info, |tree| tree.set("file", "same")).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    let report = export(FORMATS[1], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.counts.commits, report.refs.len()), (1, 2));
+    let to = RealGit::new(&to);
+    assert_eq!(to.text(&["rev-parse", "one"]), to.text(&["rev-parse", "other"]));
+    to.fsck();
 }

@@ -52,7 +52,7 @@ pub(super) struct NativeWalk<'a> {
     // Native objects that were met, and the numbers of what Git has for them.
     pub(super) natives: Ids,
     pub(super) numbers: Vec<u32>,
-    // Git's objects.
+    // Git's objects; commits, too, of which two of the store may be one in Git.
     pub(super) gits: Ids,
     // Git's ids of commits, by their numbers.
     pub(super) commits: Table,
@@ -197,9 +197,11 @@ impl Walker for NativeWalk<'_> {
         };
         self.commits.set(commit.number, oid.as_bytes())?;
         let OutgoingCommit { number, tree, parents, oid: native, .. } = commit;
-        Ok(self.sender.send(if self.existing.commit(number, &oid)? {
+        let is_sent = self.gits.get(&oid)?.is_some();
+        Ok(self.sender.send(if is_sent || self.existing.commit(number, &oid)? {
             Message::CommitExisting { number, oid }
         } else {
+            self.gits.insert(&oid)?;
             for name in respelled {
                 self.count_respelled(Some(CommitId::new(native)), || bristlecone::escape(&name));
             }
