@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Info, Kind, MemoryBackend, Native, ObjRef, Oid,
-    RefMove, RefTarget, Repo, Signature, SweepLimits,
+    Backend, Batch, DiskOptions, Durability, Error, Expected, Format, Kind, MemoryBackend, Native, ObjRef, Oid,
+    RefMove, RefTarget, Repo, SweepLimits,
     core::git::{Algorithm, Git},
     disk::DiskBackend,
     engine::FormatTag,
@@ -23,7 +23,8 @@ use bristlecone_testkit::{
     sim::SimStorage,
 };
 
-const FORMATS: [StoreFormat; 2] = [StoreFormat::Git(Git::new(Algorithm::Sha1)), StoreFormat::Native(Native::new())];
+pub(crate) const FORMATS: [StoreFormat; 2] =
+    [StoreFormat::Git(Git::new(Algorithm::Sha1)), StoreFormat::Native(Native::new())];
 
 fn imported(git: &RealGit, store: StoreFormat, skip_missing: bool) -> Result<ImportReport, TransferError> {
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
@@ -35,7 +36,7 @@ fn imported(git: &RealGit, store: StoreFormat, skip_missing: bool) -> Result<Imp
     done
 }
 
-fn file_of(git: &RealGit, oid: &str) -> std::path::PathBuf {
+pub(crate) fn file_of(git: &RealGit, oid: &str) -> std::path::PathBuf {
     git.dir().join(".git/objects").join(&oid[..2]).join(&oid[2..])
 }
 
@@ -164,7 +165,7 @@ fn an_object_that_is_named_as_what_it_is_not_is_told() {
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     text.parse::<Oid>().unwrap().as_bytes().to_vec()
 }
 
@@ -439,114 +440,5 @@ fn a_second_export_writes_nothing_of_older_commits() {
         export(store, repo.backend(), to.dir(), &ExportOptions::default(), &mut |_| {}).unwrap()
     };
     assert_eq!((export_all().counts.commits, export_all().packs), (4, 0));
-    to.fsck();
-}
-
-/// A delta is taken for what its base is.
-#[needs(git)]
-#[test]
-fn a_file_is_no_delta_against_the_folder_that_came_in_its_place() {
-    let dir = tempfile::tempdir().unwrap();
-    let from = RealGit::init(dir.path().join("from"), &[]);
-    let one = hex(&from.hash_object("blob", b"one"));
-    let mut bytes = Vec::new();
-    for number in 0..8 {
-        bytes.extend_from_slice(format!("100644 file{number}\0").as_bytes());
-        bytes.extend_from_slice(&one);
-    }
-    // What the folder's tree will be, and a little more.
-    bytes.extend_from_slice(b"and more");
-    from.write("x", &bytes);
-    from.commit_all("a file");
-    std::fs::remove_file(from.dir().join("x")).unwrap();
-    for number in 0..8 {
-        from.write(format!("x/file{number}"), "one");
-    }
-    from.commit_all("a folder");
-    for (number, store) in FORMATS.into_iter().enumerate() {
-        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-        let opened = Repository::open(from.dir()).unwrap();
-        import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
-        let to = dir.path().join(number.to_string());
-        export(store, &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
-        let to = RealGit::new(&to);
-        to.fsck();
-        assert!(to.run(&["cat-file", "blob", "main~1:x"]) == bytes, "{store:?}");
-    }
-}
-
-/// `git commit-tree` takes the id of the tree without entries, and writes no object for it.
-#[needs(git)]
-#[test]
-fn the_tree_without_entries_is_there_though_nobody_wrote_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let from = RealGit::init(dir.path().join("from"), &[]);
-    let empty = String::from_utf8(from.feed(&["hash-object", "-t", "tree", "--stdin"], b"")).unwrap();
-    let root = from.text(&["commit-tree", empty.trim_end(), "-m", "root"]);
-    from.run(&["update-ref", "refs/heads/main", &root]);
-    assert!(!file_of(&from, empty.trim_end()).exists());
-    for (number, store) in FORMATS.into_iter().enumerate() {
-        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-        let opened = Repository::open(from.dir()).unwrap();
-        let report = import(&opened, store, &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
-        assert_eq!((report.counts.commits, report.counts.trees), (1, 1));
-        let to = dir.path().join(number.to_string());
-        export(store, &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
-        let to = RealGit::new(&to);
-        to.fsck();
-        assert_eq!(to.text(&["rev-parse", "main"]), root);
-    }
-    // The store may be such a repository itself.
-    let (_backend, repo) = crate::backend::open(from.dir(), GitOptions::default());
-    let to = dir.path().join("to");
-    export(FORMATS[0], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
-    RealGit::new(&to).fsck();
-}
-
-/// A value of more than 256 KiB is in pieces there, which are of a kind of their own.
-#[needs(git)]
-#[test]
-fn a_tag_of_a_long_value_goes_into_a_native_store_and_out_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let from = RealGit::init(dir.path().join("from"), &[]);
-    from.commit_all("usual");
-    let long = from.hash_object("blob", &Rng::stream(2, 0).bytes(600_000));
-    // The second one is kept as it is.
-    for (name, seconds) in [("usual", "7"), ("odd", "007")] {
-        let tagger = format!("A <a@example.org> {seconds} +0000");
-        let raw = format!("object {long}\ntype blob\ntag {name}\ntagger {tagger}\n\nlong\n");
-        from.run(&["update-ref", &format!("refs/tags/{name}"), &from.hash_object("tag", raw.as_bytes())]);
-    }
-    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-    let opened = Repository::open(from.dir()).unwrap();
-    import(&opened, FORMATS[1], &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
-    let repo = Repo::with_backend(Native::new(), backend.clone());
-    for name in ["refs/tags/usual", "refs/tags/odd"] {
-        let Some(RefTarget::Object(at)) = backend.get_ref(name).unwrap() else { panic!("no {name}") };
-        assert_eq!(repo.read_tag(at.into()).unwrap().kind, Kind::Pieces, "{name}");
-    }
-    let to = dir.path().join("to");
-    export(FORMATS[1], &backend, &to, &ExportOptions::default(), &mut |_| {}).unwrap();
-    let to = RealGit::new(&to);
-    for name in ["usual", "odd"] {
-        assert_eq!(to.text(&["rev-parse", name]), from.text(&["rev-parse", name]));
-    }
-}
-
-/// A name without an address gets an empty one in Git.
-#[needs(git)]
-#[test]
-fn two_commits_that_are_one_in_git_are_written_once() {
-    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
-    for (branch, name) in [("one", "Ann"), ("other", "Ann <>")] {
-        let info = Info::message("same").by(Signature::new(name, 1_700_000_000)).durability(Durability::None);
-        repo.branch(branch).unwrap().edit(&info, |tree| tree.set("file", "same")).unwrap();
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let to = dir.path().join("to");
-    let report = export(FORMATS[1], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
-    assert_eq!((report.counts.commits, report.refs.len()), (1, 2));
-    let to = RealGit::new(&to);
-    assert_eq!(to.text(&["rev-parse", "one"]), to.text(&["rev-parse", "other"]));
     to.fsck();
 }

@@ -14,6 +14,7 @@ mod locks;
 mod logs;
 mod multi_pack_index;
 mod odb;
+mod odd_history;
 mod pack;
 mod packed_refs;
 mod partial;

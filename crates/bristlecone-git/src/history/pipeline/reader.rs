@@ -245,7 +245,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
         let mut raw = Vec::new();
         if let Err(damage) = read_as(self.objects, oid, Kind::Tag, &mut raw)? {
             // It was read a moment ago.
-            let missing = Missing { kind: Kind::Tag, oid: *oid, damage, from: Origin::Tag(*oid) };
+            let missing = Missing { kind: Kind::Tag, oid: *oid, damage, from: Origin::History };
             return Err(TransferError::Missing(Box::new(missing)).into());
         }
         self.meters.objects.fetch_add(1, Relaxed);

@@ -249,8 +249,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
         from: Option<Oid>,
     ) -> Result<(), TransferError> {
         let from = match kind {
-            Kind::Commit => Origin::History,
-            Kind::Tag => Origin::Tag(*oid),
+            Kind::Commit | Kind::Tag => Origin::History,
             _ => origin::origin(self.objects, self.algorithm, from.as_ref(), oid),
         };
         self.add_missing(key, Missing { kind, oid: *oid, damage, from })
