@@ -207,8 +207,8 @@ impl Wanted {
         let names: Vec<&str> = refs.keys().map(String::as_str).collect();
         let chosen = Patterns::new(&options.refs).select("the store", &names)?;
         let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
-        for name in chosen {
-            check_name(name, &refs)?;
+        for &name in &chosen {
+            check_name(name, &chosen)?;
             match &refs[name] {
                 RefTarget::Object(at) => tips.push((name.to_owned(), at.oid)),
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
@@ -219,14 +219,15 @@ impl Wanted {
     }
 }
 
-/// Refuses a ref that Git would not take.
-fn check_name(name: &str, refs: &BTreeMap<String, RefTarget>) -> Result<(), TransferError> {
+/// Refuses a ref that Git would not take beside the others, which are in order.
+fn check_name(name: &str, all: &[&str]) -> Result<(), TransferError> {
     let shown = |name: &str| bristlecone::escape(name.as_bytes());
     if bristlecone::check_ref_name(name).is_err() {
         return Err(TransferError::refused(format!("the ref {}", shown(name)), "Git takes no such name"));
     }
     let inside = format!("{name}/");
-    if let Some((other, _)) = refs.range(inside.clone()..).next().filter(|(other, _)| other.starts_with(&inside)) {
+    let behind = all.partition_point(|other| *other < &*inside);
+    if let Some(&other) = all.get(behind).filter(|other| other.starts_with(&inside)) {
         let reason = format!("Git has either it or {}", shown(other));
         return Err(TransferError::refused(format!("the ref {}", shown(name)), reason));
     }

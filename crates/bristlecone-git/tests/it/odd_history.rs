@@ -145,3 +145,23 @@ fn a_damaged_tag_is_not_said_to_name_itself() {
         }
     }
 }
+
+/// Where a store has both, as Git cannot, each goes out by itself.
+#[needs(git)]
+#[test]
+fn a_branch_is_exported_without_those_that_have_no_place_beside_it() {
+    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    for name in ["a", "a/b"] {
+        let info = crate::backend::info(name, Durability::None);
+        repo.branch(name).unwrap().edit(&info, |tree| tree.set("file", name)).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let exported = |to: &str, names: &[&str]| {
+        let options = ExportOptions::default().refs(names.iter().map(|name| format!("refs/heads/{name}")).collect());
+        export(FORMATS[1], repo.backend(), &dir.path().join(to), &options, &mut |_| {})
+    };
+    for (to, name) in [("one", "a"), ("other", "a/b")] {
+        assert_eq!(exported(to, &[name]).unwrap().refs.len(), 1, "{name}");
+    }
+    assert!(matches!(exported("both", &["a", "a/b"]), Err(TransferError::Refused { .. })));
+}
