@@ -32,6 +32,9 @@ const STEP_BYTES: u64 = 1 << 24;
 /// Rounds beside appends. What so few objects bring during one waits until appends do.
 const ROUNDS_MAX: usize = 24;
 const ROUND_OBJECTS: usize = 1 << 10;
+/// Beside appends, one transaction looks at about so many bytes of objects: as long as it is open no page that appends free is used
+/// again, and the map makes no room for a larger one.
+const LOOK_BYTES: usize = 1 << 22;
 
 /// What a sweep goes through.
 struct Sweep<'s> {
@@ -145,29 +148,53 @@ impl OpenStore {
         Ok(found)
     }
 
-    /// Returns the objects that were appended since the oldest snapshot was taken, and the others.
+    /// Returns the objects that were appended since the oldest snapshot was taken, and the others. The caller keeps appends out.
     fn all_objects(&self) -> Result<(Vec<Oid>, Vec<Oid>)> {
-        let failed = |code| self.env.error(code);
         let first = self.pins.appended().unwrap_or(u64::MAX);
-        let txn = self.env.read()?;
-        let mut scan = txn.scan(self.objects, &[]).map_err(failed)?;
         let (mut young, mut others) = (Vec::new(), Vec::new());
+        let mut each = |oid: Oid, append: u64| if append > first { young.push(oid) } else { others.push(oid) };
+        self.each_append(&[], usize::MAX, &mut each)?;
+        Ok((young, others))
+    }
+
+    /// Returns the objects that were appended since the oldest snapshot was taken, looking at so many bytes at a time.
+    fn young_objects(&self, bytes_max: usize) -> Result<Vec<Oid>> {
+        let mut young = Vec::new();
+        let Some(first) = self.pins.appended() else { return Ok(young) };
+        let mut each = |oid: Oid, append: u64| young.extend((append > first).then_some(oid));
+        let mut from = Some(Vec::new());
+        while let Some(key) = from {
+            from = self.each_append(&key, bytes_max, &mut each)?;
+        }
+        Ok(young)
+    }
+
+    /// Calls `each` with the objects from a key on, and the number of the append that wrote each last. It ends behind so many bytes of
+    /// objects, and returns the key to go on from.
+    fn each_append(&self, from: &[u8], bytes_max: usize, each: &mut dyn FnMut(Oid, u64)) -> Result<Option<Vec<u8>>> {
+        let failed = |code| self.env.error(code);
+        let txn = self.env.read()?;
+        let mut scan = txn.scan(self.objects, from).map_err(failed)?;
+        let mut bytes = 0;
         while let Some((key, value)) = scan.next().map_err(failed)? {
+            if bytes >= bytes_max {
+                return Ok(Some(key.to_vec()));
+            }
+            bytes += value.len();
             let oid = Oid::new(key).map_err(|_| self.corrupt(&txn, key, None, "an object's key is no id"))?;
             match rows::decode_object(key, value) {
-                Ok(row) if row.append > first => young.push(oid),
-                Ok(_) => others.push(oid),
+                Ok(row) => each(oid, row.append),
                 Err(reason) => return Err(self.corrupt(&txn, value, Some(oid), reason)),
             }
         }
-        Ok((young, others))
+        Ok(None)
     }
 }
 
 impl Sweep<'_> {
     /// Marks what is live, and what becomes so meanwhile, until that is little.
     fn mark_beside_appends(&mut self) -> Result<()> {
-        let (mut young, _) = self.store.all_objects()?;
+        let mut young = self.store.young_objects(LOOK_BYTES)?;
         for _ in 0..ROUNDS_MAX {
             let before = self.live.len();
             self.mark(std::mem::take(&mut young))?;
@@ -269,5 +296,42 @@ impl Sweep<'_> {
         })?;
         store.sweeps.store(store.state()?.sweeps, Release);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::{Batch, Durability, Kind, Sink, engine::FormatTag};
+
+    use super::{
+        super::{LmdbOptions, append::CallerAppends, snapshot::LmdbSnapshot},
+        *,
+    };
+
+    #[test]
+    fn the_map_can_grow_between_the_parts_in_which_objects_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default().map_bytes(1 << 20)).unwrap();
+        let oid = |byte: u8| Oid::from_array([byte; 32]);
+        let append = |byte: u8| {
+            let mut batch = Batch::new();
+            batch.put(Kind::Contents, oid(byte), b"a value", &[], &[]);
+            let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
+            store.append(appends).remove(0).unwrap();
+        };
+        append(2);
+        assert!(store.young_objects(1).unwrap().is_empty(), "no snapshot is held");
+        let snapshot = LmdbSnapshot::take(&store, &[]);
+        [4, 1, 3].into_iter().for_each(append);
+        let (mut met, mut from) = (Vec::new(), Some(Vec::new()));
+        while let Some(key) = from {
+            from = store.each_append(&key, 1, &mut |oid, _| met.push(oid)).unwrap();
+            store.grow(1 << 20).unwrap();
+        }
+        assert_eq!(met, [1, 2, 3, 4].map(oid));
+        assert_eq!(store.young_objects(1).unwrap(), [1, 3, 4].map(oid));
+        assert_eq!(store.young_objects(LOOK_BYTES).unwrap(), [1, 3, 4].map(oid));
+        drop(snapshot);
     }
 }
