@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering::*},
     },
+    thread,
     time::Duration,
 };
 
@@ -42,6 +43,9 @@ pub(super) const SERIAL_FIRST: u64 = 1;
 const REFS_BYTES_MAX: u64 = 1 << 30;
 /// The only job of the worker.
 pub(super) const FLUSH: usize = 0;
+/// How long the worker waits after a flush that failed before it makes it again. Each one syncs all that waits, and on a full disk all
+/// of them fail.
+const FLUSH_PAUSE: Duration = Duration::from_millis(100);
 /// Ids that are known to be there, at most, unless a snapshot needs more.
 const KNOWN_MAX: usize = 1 << 20;
 
@@ -205,7 +209,12 @@ impl FsState {
     fn work(&self, _: usize) {
         // After a failed sync the next append says so. A lock that is held is tried again.
         if self.flush().is_err() && !self.poison.is_set() {
-            self.worker.ask(FLUSH);
+            thread::sleep(FLUSH_PAUSE);
+            if self.worker.is_stopping() {
+                self.worker.owe(FLUSH);
+            } else {
+                self.worker.ask(FLUSH);
+            }
         }
     }
 

@@ -7,6 +7,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use bristlecone::{
@@ -466,6 +468,31 @@ fn a_flush_that_is_owed_to_a_grouped_append_stays_owed_until_it_is_made() {
     assert!(after > before, "what was promised is synced");
     idle().unwrap();
     assert_eq!(backend.stats().syncs, after);
+}
+
+#[test]
+fn a_flush_that_finds_no_room_is_made_again_without_haste() {
+    let (disk, _backend) = (0_u64..)
+        .step_by(64)
+        .find_map(|room| {
+            let disk = SimStorage::new();
+            let options = FsOptions::default().grouped_ms(0);
+            let backend = FsBackend::create(Arc::new(disk.clone()), format_tag(), options).unwrap();
+            // There is room for the append in the end, and none for the list of refs that the flush writes beside the one of the append.
+            disk.limit_space(Some(disk.bytes() + room));
+            append(&backend, "one", &graph(1), Durability::Grouped).ok().map(|()| (disk, backend))
+        })
+        .unwrap();
+    let before = disk.calls();
+    thread::sleep(Duration::from_millis(500));
+    let calls = disk.calls() - before;
+    assert!(calls < 2000, "{calls} calls in half a second");
+    disk.limit_space(None);
+    let since = Instant::now();
+    while open(&disk.reboot(1, Policy::Lost)).unwrap().get_ref("one").unwrap().is_none() {
+        assert!(since.elapsed() < Duration::from_secs(60), "nobody makes it again");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
