@@ -416,13 +416,13 @@ impl Backend for MemoryBackend {
 
 #[cfg(test)]
 mod tests {
-    use std::{thread, time::Duration};
+    use std::{cell::Cell, thread, time::Duration};
 
     use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink};
 
     use super::{
         super::arena::{Arena, LONG_BYTES},
-        Backend, Batch, Durability, MemoryBackend, Roots, SweepLimits, read_lock,
+        Backend, Batch, Durability, Error, MemoryBackend, Roots, SweepLimits, read_lock,
     };
 
     fn one(byte: u8) -> (Oid, Batch) {
@@ -449,6 +449,28 @@ mod tests {
             drop(index);
         });
         assert!(backend.locate(&first).is_some() && backend.locate(&second).is_some());
+    }
+
+    #[test]
+    fn what_was_looked_up_while_a_sweep_dropped_it_is_not_built_on() {
+        let backend = MemoryBackend::new();
+        let (gone, batch) = one(1);
+        backend.append(batch, &[], Durability::None).unwrap();
+        let (begun, found) = (backend.sweeps(), Cell::new(None));
+        // What goes is asked for what it names once the sweep has begun.
+        let children = |oid: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| {
+            let sweeps = backend.sweeps();
+            if sweeps > begun && backend.locate(oid).is_some() {
+                found.set(Some(sweeps));
+            }
+            Ok(())
+        };
+        assert_eq!(backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 1);
+        let mut next = Batch::since(found.get().expect("it was still found"));
+        next.put(Kind::Node, Oid::from_array([2; 32]), b"what names it", &[], &[]);
+        next.leave_out(gone);
+        let refused = backend.append(next, &[], Durability::None);
+        assert!(matches!(&refused, Err(Error::Gone { oids }) if *oids == [gone]), "{refused:?}");
     }
 
     #[test]

@@ -53,6 +53,8 @@ impl MemoryState {
             }
         }
         self.arena.drop_slabs(|number| slabs.contains(&(number as u64)));
+        // What was looked up meanwhile may be of what went.
+        self.sweeps.fetch_add(1, AcqRel);
         Ok(swept)
     }
 
