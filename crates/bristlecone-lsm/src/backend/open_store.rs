@@ -26,6 +26,7 @@ use super::{
     lock,
     pages::Pages,
     refs::{self, Decoded, State},
+    try_lock,
 };
 use crate::LsmOptions;
 
@@ -236,6 +237,11 @@ impl OpenStore {
     /// Writes the index, or reads into memory what is to be written later.
     fn write_index(&self) {
         let _one = lock(&self.index.maintenance);
+        self.write_index_alone();
+    }
+
+    /// As [`OpenStore::write_index`]. The caller holds `maintenance`.
+    fn write_index_alone(&self) {
         let done = if self.index.unwritten_bytes() >= self.options.index_bytes {
             self.write_whole_index()
         } else {
@@ -257,8 +263,12 @@ impl OpenStore {
         if self.syncer.is_owed(0) {
             self.syncer.settle(0, || self.flush())?;
         }
-        if self.indexer.take_owed(0) {
-            self.write_index();
+        // A sweep holds `maintenance` for long: a later append does it then.
+        if self.indexer.is_owed(0)
+            && let Some(_one) = try_lock(&self.index.maintenance)
+            && self.indexer.take_owed(0)
+        {
+            self.write_index_alone();
         }
         Ok(())
     }

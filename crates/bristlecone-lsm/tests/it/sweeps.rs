@@ -1,6 +1,12 @@
 //! Sweeps beside appends.
 
-use std::{cell::Cell, collections::HashMap, sync::mpsc, thread, time::Duration};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use bristlecone::{
     Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots,
@@ -192,4 +198,33 @@ fn who_watches_a_sweep_may_ask_for_refs_whatever_is_appended_meanwhile() {
     let swept = ended.recv_timeout(Duration::from_secs(120)).expect("the sweep ends");
     assert_eq!(swept.unwrap(), (0, true));
     sweeping.join().unwrap();
+}
+
+/// Without threads of ours an append writes the index that is due; beside a sweep, which has the index for itself, a later one does.
+#[test]
+fn appends_do_not_wait_for_a_sweep_with_an_index_that_is_due() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = Arc::new(create(dir.path(), tiny().background(false)));
+    let family = Family::default();
+    // More than the index waits for.
+    let samples: Vec<Sample> = (0..700).map(|number| family.contents(number, 100)).collect();
+    append(&backend, &samples.iter().collect::<Vec<_>>(), &[]).unwrap();
+    let new = family.contents(1000, 100);
+    let asked = Cell::new(false);
+    let watch = |_: &SweepStatus| -> Result<(), Error> {
+        if asked.replace(true) {
+            return Ok(());
+        }
+        let (sender, ended) = mpsc::channel();
+        let (backend, new) = (backend.clone(), new.clone());
+        // If it waits for the sweep, nobody waits for it.
+        thread::spawn(move || sender.send(append(&backend, &[&new], &[])));
+        ended.recv_timeout(Duration::from_secs(30)).expect("the append ends")
+    };
+    let oids: Vec<Oid> = samples.iter().map(|sample| sample.oid).collect();
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let swept = backend.sweep(&Roots::new(&oids, &children).watch(&watch), &SweepLimits::default()).unwrap();
+    assert!(asked.get() && swept.objects <= 1, "{swept:?}");
+    append(&backend, &[&new], &[]).unwrap();
+    new.expect(&*backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
