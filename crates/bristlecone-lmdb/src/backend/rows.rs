@@ -23,6 +23,8 @@ const TARGET_SYMBOLIC: u8 = 2;
 pub(super) const STATE_KEY: &[u8] = b"state";
 /// Bytes of a state: 40 = 8 check + 8 position + 8 sweeps + 8 appends + 8 transaction.
 const STATE_BYTES: usize = CHECK_BYTES + 4 * 8;
+/// No store counts so far; what is added to smaller numbers does not overflow.
+const COUNT_END: u64 = 1 << 63;
 
 /// Puts the checksum of a value in front of it, where there is room for it.
 fn seal(value: &mut [u8]) {
@@ -161,7 +163,8 @@ impl State {
         let (sweeps, rest) = word(rest)?;
         let (appends, rest) = word(rest)?;
         let (txn, rest) = word(rest)?;
-        rest.is_empty().then_some(Self { position, sweeps, appends, txn })
+        let is_sound = rest.is_empty() && position.max(sweeps).max(appends) < COUNT_END;
+        is_sound.then_some(Self { position, sweeps, appends, txn })
     }
 }
 
@@ -230,5 +233,13 @@ mod tests {
         let state = State { position: 1, sweeps: 2, appends: 3, txn: 4 };
         assert_eq!(State::decode(&state.encode()), Some(state));
         flips(&state.encode(), |value| State::decode(value).is_some());
+        let last = State { position: COUNT_END - 1, sweeps: COUNT_END - 1, appends: COUNT_END - 1, txn: 4 };
+        assert_eq!(State::decode(&last.encode()), Some(last));
+        let beyond = [
+            State { position: COUNT_END, ..state },
+            State { sweeps: COUNT_END, ..state },
+            State { appends: u64::MAX, ..state },
+        ];
+        beyond.iter().for_each(|state| assert_eq!(State::decode(&state.encode()), None, "{state:?}"));
     }
 }

@@ -6,6 +6,8 @@
 use bristlecone::{Location, ObjRef, Oid, RefTarget};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::page::PAGE_BITS;
+
 /// The key of the state.
 pub(super) const STATE: &[u8] = b"s";
 /// The key of the page before which everything is in the index.
@@ -18,6 +20,8 @@ const UNCLEAN: u8 = b'u';
 const CHECK_BYTES: usize = 8;
 const OBJECT: u8 = 0;
 const SYMBOLIC: u8 = 1;
+/// No store counts so far, and addresses have 63 bits; what is added to smaller numbers does not overflow.
+const NUMBER_END: u64 = 1 << 63;
 
 /// What is known of the whole store. It changes with every append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +128,9 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<Decoded> {
                 _ => return None,
             };
             let [position, end, bytes, refs_sum] = [position, end, bytes, refs_sum].map(u64::from_le_bytes);
+            if position.max(bytes) >= NUMBER_END || end >= NUMBER_END >> PAGE_BITS {
+                return None;
+            }
             Some(Decoded::State { state: State { position, end, bytes, refs_sum }, has_sum })
         }
         (INDEXED, _) => Some(Decoded::Indexed(u64::from_le_bytes(body.try_into().ok()?))),
@@ -184,6 +191,12 @@ mod tests {
         for words in [0, 1, 2, 5] {
             assert_eq!(decode(STATE, &sealed(STATE, &vec![0; 8 * words])), None);
         }
+        let beyond = [
+            State { position: NUMBER_END, ..state },
+            State { end: NUMBER_END >> PAGE_BITS, ..state },
+            State { bytes: u64::MAX, ..state },
+        ];
+        beyond.iter().for_each(|state| assert_eq!(decode(STATE, &state.encode()), None, "{state:?}"));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::backend::{Position, RefTarget};
 const FIRST: &str = "bristlecone refs 1 of ";
 const LAST: &str = "check ";
 const SYMBOLIC: &str = "-> ";
+/// No store counts so far; what is added to smaller numbers does not overflow.
+const NUMBER_END: u64 = 1 << 63;
 
 /// All refs, and what else changes with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,8 +87,9 @@ impl RefTable {
             "swept" => false,
             _ => return None,
         };
-        (self.serial, self.sweeps) = (serial.parse().ok()?, sweeps.parse().ok()?);
-        self.position = Position(position.parse().ok()?);
+        let number = |word: &str| word.parse::<u64>().ok().filter(|number| *number < NUMBER_END);
+        (self.serial, self.sweeps) = (number(serial)?, number(sweeps)?);
+        self.position = Position(number(position)?);
         Some(())
     }
 
@@ -159,6 +162,12 @@ mod tests {
             for cut in 0..text.len() {
                 assert!(RefTable::decode(&text.as_bytes()[..cut]).is_err(), "cut at {cut}");
             }
+        }
+        let (last, beyond) = (NUMBER_END - 1, NUMBER_END);
+        for (serial, position, sweeps) in [(beyond, 1, 1), (1, beyond, 1), (1, 1, beyond), (last, last, last)] {
+            let table = RefTable { serial, position: Position(position), sweeps, ..table() };
+            let decoded = RefTable::decode(table.encode("b").as_bytes());
+            assert_eq!(decoded.is_ok(), serial == last, "{serial} {position} {sweeps}: {decoded:?}");
         }
         assert!(table().encode("b").contains("\nmain abab") && table().encode("b").contains("\nHEAD -> main\n"));
     }
