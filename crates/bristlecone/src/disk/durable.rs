@@ -1,8 +1,8 @@
 //! The file `segments/durable`: how far the log was durable at least. `docs/formats/disk.md` section 7 lists the bytes.
 //!
 //! The log cannot tell its own end from one that was cut back to whole frames. So a process that closes the store, or goes
-//! on to the next segment, or is the first to sync one that was begun ahead, notes how far everything was synced by
-//! then, alternating between two slots. A log that is shorter has lost what was acknowledged. No commit waits for a
+//! on to the next segment, or is the first to sync one that was begun ahead, or removes what a collection emptied, notes how far
+//! everything was synced by then, alternating between two slots. A log that is shorter has lost what was acknowledged. No commit waits for a
 //! note. It may be old or missing: then nothing is claimed.
 
 use std::{io, sync::Arc};

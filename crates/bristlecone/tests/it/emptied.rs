@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend, storage::Storage,
+    Backend, Batch, Durability, Error, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend, storage::Storage,
 };
 use bristlecone_testkit::sim::{Fault, Hooked, SimStorage, Times};
 
@@ -146,5 +146,31 @@ fn who_learns_of_a_collection_while_it_looks_for_an_object_keeps_no_files() {
         sweep(&backend, false);
         let collected = backend.collected().unwrap();
         assert_eq!((collected.processes, collected.behind, collected.emptied_bytes), (2, vec![], 0));
+    }
+}
+
+/// A process collects and is killed, and the last frame of the log, which names the state, decays. What the collection emptied is gone
+/// by then, so the log does not end before that frame as after a crash, and nothing that the frame speaks of is taken for waste.
+#[test]
+fn a_log_without_the_frame_that_names_the_state_is_refused() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = store(&options);
+        assert!(sweep(&backend, false).objects > 0);
+        let disk = disk.fork();
+        let name = disk.files().into_iter().map(|(name, _)| name).rfind(|name| name.ends_with(".seg")).unwrap();
+        let bytes = disk.contents(&name).unwrap();
+        let at = (0..bytes.len()).step_by(8).rfind(|&at| bytes[at..].starts_with(b"BCF1")).unwrap();
+        assert_eq!(bytes[at + 4..at + 8], [4, 0, 0, 0], "the frame names a state");
+        let segments = disk.list("segments").unwrap();
+        disk.flip(&name, at as u64 + 64, 1);
+        let refused = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false);
+        assert!(matches!(&refused, Err(Error::Lost { file, .. }) if *file == name), "{refused:?}");
+        let reader = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), true).unwrap();
+        assert_eq!(reader.lost_end().map(|lost| lost.offset), Some(at as u64));
+        drop(reader);
+        assert_eq!(disk.list("segments").unwrap(), segments);
+        disk.flip(&name, at as u64 + 64, 1);
+        let again = DiskBackend::open(Arc::new(disk), None, options, false).unwrap();
+        assert_eq!((reached(&again, "main"), check(&again)), (vec![2, 3], vec![]));
     }
 }

@@ -24,9 +24,13 @@ impl DiskState {
     /// of the collector, and reads by the newest state.
     pub(super) fn remove_emptied(&self) -> Result<u64, Error> {
         let table = self.table();
-        if self.sync.durable_end() < self.named_at.load(Acquire) {
+        let named_at = self.named_at.load(Acquire);
+        if self.sync.durable_end() < named_at {
             return Ok(u64::MAX);
         }
+        // Without the frame that names the state the log needs these files. Should it be lost, its end must not look like one that a
+        // crash left.
+        self.note_end(named_at, true);
         self.tell_readers();
         let oldest = self.oldest_read(&table.state)?;
         let mut kept = u64::from(oldest != table.state.epoch);
