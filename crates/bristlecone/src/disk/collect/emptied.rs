@@ -1,6 +1,6 @@
 //! Removing what collections emptied, once nothing reads it.
 
-use std::io;
+use std::{collections::HashSet, io};
 
 use crate::{
     Error,
@@ -12,6 +12,7 @@ use crate::{
         marks::marks_of_name,
         refs::table_number,
         sealed::Form,
+        segment::COLD,
         state::{StoreState, state_epoch, write_whole},
     },
     storage::OpenMode,
@@ -39,6 +40,11 @@ impl DiskState {
         let mut names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let highest = names.iter().filter_map(|name| cold_number(name)).max();
         let is_highest = |name: &str| highest.is_some() && cold_number(name) == highest;
+        // Where one that the state has is missing, the log may have lost the frame of a later state, and what that has is no waste.
+        let there: HashSet<u32> = names.iter().filter_map(|name| cold_number(name)).collect();
+        let is_whole = table.state.cold.iter().all(|cold| there.contains(&cold.number));
+        let last = table.state.cold.last().map_or(COLD, |cold| cold.number);
+        let is_waste = |number: u32| is_whole || number <= last;
         // Of the log the oldest first, whatever stops it: a writer that was passed goes on where its segment is gone, and must not
         // find that and not the next. Last what gives way to an empty file, for which a full disk may have no room as yet.
         names.sort_unstable_by_key(|name| (is_highest(name), segment_number(name)));
@@ -66,7 +72,9 @@ impl DiskState {
                 || old_marks
                 || old_state
                 || old_refs
-                || number.is_some_and(|number| !table.has(number) && !before.needs(number, &table.state))
+                || number.is_some_and(|number| {
+                    !table.has(number) && !before.needs(number, &table.state) && is_waste(number)
+                })
             {
                 self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest(&name))?;
             } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
