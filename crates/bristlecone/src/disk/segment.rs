@@ -287,11 +287,16 @@ impl Segment {
 
     /// Returns how long the file was, if it was cut behind a head that is right.
     pub(super) fn bytes_before_cut(&self, salt: u64) -> io::Result<Option<u64>> {
+        Ok(self.head_before_cut(salt)?.map(|(head, _)| head.bytes))
+    }
+
+    /// Returns the head and the refs, if they are right and the file was cut behind them.
+    pub(super) fn head_before_cut(&self, salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
         if self.bytes < SEGMENT_HEAD_BYTES as u64 {
             return Ok(None);
         }
         let head = self.right_head(&self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?, salt)?;
-        Ok(head.map(|(head, _)| head.bytes).filter(|&bytes| bytes > self.bytes && bytes <= SEGMENT_BYTES_MAX))
+        Ok(head.filter(|(head, _)| head.bytes > self.bytes && head.bytes <= SEGMENT_BYTES_MAX))
     }
 
     /// Whether the power may have taken the head of the segment, where that is not sound: it may not have been synced, or never have

@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend, storage::Storage,
+    Backend, Batch, Damage, Durability, Error, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend,
+    storage::Storage,
 };
 use bristlecone_testkit::sim::{Fault, Hooked, SimStorage, Times};
 
@@ -195,5 +196,24 @@ fn what_may_be_of_a_later_state_stays_while_one_of_this_state_is_missing() {
         let backend = open();
         assert_eq!(["a", "b"].map(|name| reached(&backend, name)), [vec![1], vec![2]]);
         assert_eq!(check(&backend), []);
+    }
+}
+
+#[test]
+fn a_cold_segment_that_was_cut_is_named_where_it_ends() {
+    let whole = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(whole.clone()), format_tag(), tiny()).unwrap();
+    settle(&backend, "a", 1, false);
+    drop(backend);
+    let name = "segments/00000001.cold";
+    let bytes = whole.stat(name).unwrap().bytes;
+    // Between its head and its records, and within one.
+    for left in [64, bytes - 8] {
+        let disk = whole.fork();
+        disk.cut_file(name, left);
+        let damages = check(&DiskBackend::open(Arc::new(disk), None, tiny(), true).unwrap());
+        let reason = format!("the file has {left} of {bytes} bytes");
+        let is_cut = |damage: &Damage| damage.file == name && damage.offset == left && damage.reason.contains(&reason);
+        assert!(damages.iter().any(is_cut), "{damages:?}");
     }
 }

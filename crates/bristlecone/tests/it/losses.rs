@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Durability, Error,
+    Backend, Damage, Durability, Error,
     disk::DiskBackend,
     storage::{OpenMode, Storage, write_all_at},
 };
@@ -444,4 +444,22 @@ fn an_accepted_end_is_durable_in_a_sealed_segment_too() {
     assert!(medium(&disk) == bytes);
     let backend = open(&disk.reboot(1, Policy::Lost), false).unwrap();
     assert!(states.contains(&backend.list_refs("").unwrap()) && check(&backend).is_empty());
+}
+
+/// Whoever opens the store for reading does not meet a segment in the middle of the log, but a check does.
+#[test]
+fn a_segment_that_was_cut_in_the_middle_of_the_log_is_named_where_it_ends() {
+    let (whole, _) = store();
+    let name = "segments/00000001.seg";
+    let bytes = whole.stat(name).unwrap().bytes;
+    for left in [bytes - 1, bytes / 2, 600] {
+        let disk = whole.fork();
+        disk.cut_file(name, left);
+        let damages = check(&open(&disk, true).unwrap());
+        let reason = format!("the file has {left} of {bytes} bytes");
+        let is_cut = |damage: &Damage| damage.file == name && damage.offset == left && damage.reason.contains(&reason);
+        assert!(damages.iter().any(is_cut), "{damages:?}");
+        let is_at_head = |damage: &Damage| damage.file == name && damage.offset == 0;
+        assert!(!damages.iter().any(is_at_head), "the head is whole: {damages:?}");
+    }
 }

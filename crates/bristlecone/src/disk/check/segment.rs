@@ -13,7 +13,7 @@ use crate::{
         refs::RefTableName,
         salvage::Stretch,
         sealed::Form,
-        segment::{COLD, Segment},
+        segment::{COLD, Segment, SegmentHead},
         state::ColdSegment,
         survey::{each_record, salvage_gap},
         view::DiskView,
@@ -74,22 +74,24 @@ impl SegmentCheck<'_> {
     fn log(&mut self, segment: &Segment, last: bool) -> Result<(), Error> {
         let shared = self.shared;
         let failed = |error| shared.io(&segment.name, error);
-        let head = segment.read_head(shared.header.salt).map_err(failed)?.map(|(head, refs)| {
+        let mut head = segment.read_head(shared.header.salt).map_err(failed)?;
+        if head.is_none() {
+            let (offset, reason) = match segment.head_error(shared.header.salt) {
+                Error::Incompatible { found, .. } => (0, found),
+                Error::Corrupt { offset, reason, .. } => (offset, reason),
+                _ => (0, "the segment's head is damaged".to_owned()),
+            };
+            self.damage(segment, offset, None, reason);
+            head = segment.head_before_cut(shared.header.salt).map_err(failed)?;
+        }
+        let head = head.map(|(head, refs)| {
             self.found.tables = refs.tables;
+            self.found.from = Some((head.seed, head.sequence));
             head
         });
-        match &head {
-            None => {
-                let reason = match segment.head_error(shared.header.salt) {
-                    Error::Incompatible { found, .. } => found,
-                    _ => "the segment's head is damaged".to_owned(),
-                };
-                self.damage(segment, 0, None, reason);
-            }
-            Some(head) => self.found.from = Some((head.seed, head.sequence)),
-        }
+        let frames_at = head.as_ref().map_or_else(|| segment.frames_at(), SegmentHead::frames_at);
         let mut tail = head.as_ref().map(Tail::start);
-        let mut walk = FrameWalk::new(segment, shared.header.salt, segment.frames_at(), segment.bytes);
+        let mut walk = FrameWalk::new(segment, shared.header.salt, frames_at, segment.bytes);
         let mut behind = walk.at;
         loop {
             // The check passes over frames that were appended since it began.
@@ -168,6 +170,10 @@ impl SegmentCheck<'_> {
             let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
             let (oid, reason) = lost_record(bytes);
             bad.push((range.start, oid, reason));
+        }
+        if segment.bytes < cold.bytes {
+            let reason = format!("the file has {} of {} bytes: it was cut", segment.bytes, cold.bytes);
+            bad.push((segment.bytes, None, reason));
         }
         if !whole && bad.is_empty() {
             bad.push((0, None, "the cold segment is not what the store's state says".to_owned()));
