@@ -41,6 +41,9 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
         1 => out.made("a damaged frame of the log was put right by what stands around it")?,
         frames => out.made(format!("{frames} damaged frames of the log were put right by what stands around them"))?,
     }
+    for file in &repaired.segments_lengthened {
+        out.made(format!("{file} was cut and is as long as it was, with zeroes; `cone check` tells what is lost"))?;
+    }
     if let Some(accepted) = &repaired.accepted {
         let lost = &accepted.lost;
         out.made(format!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
@@ -68,6 +71,7 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
         "header_restored": repaired.header_restored,
         "copy_restored": repaired.copy_restored,
         "frames_restored": repaired.frames_restored,
+        "segments_lengthened": repaired.segments_lengthened,
         "accepted": accepted,
     })
 }

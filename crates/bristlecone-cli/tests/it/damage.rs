@@ -157,6 +157,26 @@ fn a_lost_header_is_restored_by_a_repair_and_never_made_anew() {
 }
 
 #[test]
+fn a_segment_that_was_cut_is_told_and_so_is_that_a_repair_made_it_longer() {
+    let place = store();
+    let segment = place.path(".bristlecone/segments/00000001.seg");
+    let cut = || {
+        let file = fs::File::options().write(true).open(&segment).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 1000).unwrap();
+    };
+    cut();
+    place.fails(3, &["00000001.seg", "it was cut", "cone repair"], ["list"]);
+    let output = place.ok(["repair"]);
+    assert!(output.contains("00000001.seg was cut") && !output.contains("nothing to repair"), "{output}");
+    assert_eq!(place.ok(["get", "good"]), "sound");
+    cut();
+    let files = &place.json(["repair"])["segments_lengthened"];
+    assert!(files[0].as_str().unwrap().ends_with("00000001.seg") && files[1].is_null(), "{files}");
+    assert!(place.ok(["repair"]).contains("nothing to repair"));
+    assert!(place.ok(["check"]).contains("no damage"));
+}
+
+#[test]
 fn the_end_of_a_log_that_is_lost_is_told_and_given_up_by_a_decision_alone() {
     let place = store();
     let segment = place.path(".bristlecone/segments/00000001.seg");

@@ -182,17 +182,21 @@ impl StoreHeader {
         Ok(fits)
     }
 
-    /// Makes segments whose files were cut as long as they were: nothing of what is there changes, and what is missing is told when
-    /// the log is followed.
-    pub(super) fn lengthen_segments(&self, storage: &Arc<dyn Storage>) -> Result<(), Error> {
+    /// Makes segments whose files were cut as long as they were, and returns which these are: nothing of what is there changes, and
+    /// what is missing is told when the log is followed.
+    pub(super) fn lengthen_segments(&self, storage: &Arc<dyn Storage>) -> Result<Vec<String>, Error> {
+        let mut lengthened = Vec::new();
         self.each_segment(storage, true, &mut |segment| {
             if let Some(bytes) = segment.bytes_before_cut(self.salt)? {
                 let file = segment.file()?;
                 file.set_len(bytes)?;
                 file.sync_data()?;
+                lengthened.push(storage.describe(&segment.name));
             }
             Ok(false)
-        })
+        })?;
+        lengthened.sort_unstable();
+        Ok(lengthened)
     }
 
     /// Calls `each` with the segments of the log, until it returns that it has seen enough.

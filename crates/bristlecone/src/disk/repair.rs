@@ -28,6 +28,8 @@ pub struct Repaired {
     pub copy_restored: bool,
     /// How many frames of the log, a part of which was damaged, are whole again.
     pub frames_restored: u64,
+    /// The segments whose files were cut, and are as long as they were: what stood behind the cut is lost, and zeroes are in its place.
+    pub segments_lengthened: Vec<String>,
     /// Where the log was taken to end, if that was asked for and something was lost.
     pub accepted: Option<AcceptedEnd>,
 }
@@ -82,7 +84,7 @@ impl DiskBackend {
         let store_lock = DiskLock::open(&storage, &options)?;
         {
             let _guard = store_lock.take()?;
-            header.lengthen_segments(&storage)?;
+            repaired.segments_lengthened = header.lengthen_segments(&storage)?;
             repaired.frames_restored = header.mend_frames(&storage)?;
             repaired.copy_restored = header.keep_copy(&storage)?;
             if repaired.copy_restored {

@@ -408,10 +408,14 @@ fn a_segment_that_was_cut_is_made_as_long_as_it_was() {
         let repair = |accept_end| DiskBackend::repair(Arc::new(disk.clone()), tiny(), accept_end);
         let repaired = repair(false);
         assert_eq!(disk.stat(&name).unwrap().bytes, bytes);
-        if repaired.is_err() {
-            assert!(left < bytes - 1, "only zeroes were lost");
-            repair(true).unwrap();
+        match repaired {
+            Ok(repaired) => assert_eq!(repaired.segments_lengthened, std::slice::from_ref(&name)),
+            Err(_) => {
+                assert!(left < bytes - 1, "only zeroes were lost");
+                repair(true).unwrap();
+            }
         }
+        assert_eq!(repair(false).unwrap().segments_lengthened, [""; 0]);
         let refs = open(&disk, false).unwrap().list_refs("").unwrap();
         assert!(states.contains(&refs), "{left} bytes of {name}");
         assert!(left < bytes - 1 || refs == *states.last().unwrap());
