@@ -150,16 +150,19 @@ pub fn check_with(repo: &AnyRepo, threads: NonZero<usize>, tell: &mut dyn FnMut(
     let mut broken = BTreeSet::<Finding>::new();
     let mut refs = match repo.git() {
         Some((backend, _)) => backend.sound_refs(&mut |damage| _ = broken.insert(damage.into()))?,
-        None => repo.backend().list_refs("")?,
+        None => sound(repo.backend().list_refs(""), &mut broken)?.unwrap_or_default(),
     };
     match repo.git() {
         None => {
-            let mut findings = BTreeSet::new();
-            let shallow = repo.shallow()?;
+            let shallow = match repo.shallow() {
+                // Refs say it, too.
+                Err(Error::Store(StoreError::Corrupt { .. })) if !broken.is_empty() => HashSet::new(),
+                shallow => shallow?,
+            };
             if let Some(disk) = repo.disk() {
-                report.engine = disk.check_with(threads, &mut |damage| _ = findings.insert(damage.into()))?;
-                report.findings = findings;
+                report.engine = disk.check_with(threads, &mut |damage| _ = broken.insert(damage.into()))?;
             }
+            report.findings = broken;
             match repo.unwrapped_disk() {
                 Some(disk) => objects_of_disk(repo, disk, threads, &mut report, &shallow, tell)?,
                 None => objects(repo, &mut report, &shallow, tell)?,

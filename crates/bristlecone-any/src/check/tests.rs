@@ -87,6 +87,41 @@ fn a_report_is_the_same_on_any_number_of_threads() {
     }
 }
 
+/// Refs that cannot be listed are one damage. What else is damaged is named all the same.
+#[test]
+fn a_damaged_table_of_refs_ends_no_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions::default().segment_bytes(16 << 10).background(false);
+    let repo = Repo::create(dir.path(), Native::new(), options).unwrap();
+    let (branch, mut tree) = (repo.branch("main").unwrap(), repo.tree());
+    tree.set("a", "a value that decays ".repeat(20).as_str()).unwrap();
+    let head = branch.commit(&mut tree, &Info::unsigned("m")).unwrap();
+    for n in 0..400 {
+        let branch = repo.branch(&format!("branch-{n}")).unwrap();
+        branch.compare_and_set(None, Some(head), Durability::None).unwrap();
+    }
+    drop((tree, branch, repo));
+    let mut tables = 0;
+    for file in fs::read_dir(dir.path().join("segments")).unwrap().map(|file| file.unwrap().path()) {
+        let mut bytes = fs::read(&file).unwrap();
+        if file.extension().is_some_and(|extension| extension == "refs") {
+            // In the first block of refs.
+            bytes[60] ^= 1;
+            tables += 1;
+        } else if let Some(at) = bytes.windows(20).position(|window| window == b"a value that decays ") {
+            bytes[at] ^= 1;
+        }
+        fs::write(file, bytes).unwrap();
+    }
+    assert!(tables > 0);
+    let repo = AnyRepo::open(dir.path().to_str().unwrap()).unwrap();
+    let report = check(&repo, &mut |_, _| {}).unwrap();
+    let is_named = |ending: &str| {
+        report.findings.iter().any(|finding| finding.place.as_ref().is_some_and(|place| place.0.ends_with(ending)))
+    };
+    assert!(is_named(".refs") && is_named(".seg"), "{report:?}");
+}
+
 #[test]
 fn no_more_threads_are_started_than_machines_have() {
     for (asked, started) in [(1, 1), (256, 256), (257, 256), (65_535, 256), (usize::MAX, 256)] {
