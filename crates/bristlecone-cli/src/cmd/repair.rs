@@ -15,7 +15,7 @@ Examples:
 
 The header, a file named store, is restored from segments/store.copy if that copy belongs to the segments which
 are there. A frame of the log is put right by what stands around it, if no more than its head and trailer is damaged, or
-its end by a byte or so.
+its end by a byte or so; and the head of a segment of the log, if no more than a byte of it is damaged.
 Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
 --accept-end the store goes on without what is lost; all bytes behind the end are first copied to a file beside the
 segments. `cone check` tells what is damaged otherwise.")]
@@ -35,6 +35,11 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     }
     if repaired.copy_restored {
         out.made("the copy of the header was written anew")?;
+    }
+    match repaired.heads_restored {
+        0 => {}
+        1 => out.made("the damaged head of a segment was put right by its checksum")?,
+        heads => out.made(format!("{heads} damaged heads of segments were put right by their checksums"))?,
     }
     match repaired.frames_restored {
         0 => {}
@@ -70,6 +75,7 @@ pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
     out.document(fields! {
         "header_restored": repaired.header_restored,
         "copy_restored": repaired.copy_restored,
+        "heads_restored": repaired.heads_restored,
         "frames_restored": repaired.frames_restored,
         "segments_lengthened": repaired.segments_lengthened,
         "accepted": accepted,

@@ -176,6 +176,24 @@ fn a_segment_that_was_cut_is_told_and_so_is_that_a_repair_made_it_longer() {
     assert!(place.ok(["check"]).contains("no damage"));
 }
 
+/// The one segment of a small store: nothing else is there by which the header could be known to be the right one.
+#[test]
+fn a_flipped_bit_in_the_head_of_the_only_segment_is_put_right() {
+    let place = store();
+    let segment = place.path(".bristlecone/segments/00000001.seg");
+    let whole = fs::read(&segment).unwrap();
+    for at in [0, 16, 60, 87] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 4;
+        fs::write(&segment, bytes).unwrap();
+        place.fails(3, &["00000001.seg"], ["list"]);
+        assert!(place.ok(["repair"]).contains("head of a segment was put right"), "byte {at}");
+        assert_eq!(place.ok(["get", "good"]), "sound");
+        assert!(fs::read(&segment).unwrap() == whole, "byte {at}");
+    }
+    assert_eq!(place.json(["repair"])["heads_restored"], 0);
+}
+
 #[test]
 fn the_end_of_a_log_that_is_lost_is_told_and_given_up_by_a_decision_alone() {
     let place = store();

@@ -15,6 +15,7 @@ use super::{
     },
     frame::{word32, word64},
     handles::{Handles, SegmentAccess},
+    mend::first_frame,
     segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Segment, rows_at},
 };
 use crate::{
@@ -176,7 +177,9 @@ impl StoreHeader {
     pub(super) fn fits_segments(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
         let mut fits = false;
         self.each_segment(storage, false, &mut |segment| {
-            fits |= segment.head.is_some() || segment.bytes_before_cut(self.salt)?.is_some();
+            fits |= segment.head.is_some()
+                || segment.bytes_before_cut(self.salt)?.is_some()
+                || first_frame(segment, self.salt)?.is_some();
             Ok(fits)
         })?;
         Ok(fits)

@@ -5,9 +5,14 @@
 //! depends on its whole head, and what is behind the frame repeats that trailer. So a head with which the trailer is right is
 //! the one that was there. In the same way the moves of refs are right again once that trailer is, whether a byte of them was
 //! damaged or the trailer itself.
+//!
+//! The head of a segment has a check of its own, which the first frame repeats (`mend/head.rs`).
+
+mod head;
 
 use std::{collections::HashMap, io, ops::Range, sync::Arc};
 
+pub(super) use self::head::first_frame;
 use super::{
     StoreHeader,
     frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, PAYLOAD_BYTES_MAX, TRAILER_BYTES, take_refs, take_state},

@@ -28,6 +28,8 @@ pub struct Repaired {
     pub copy_restored: bool,
     /// How many frames of the log, a part of which was damaged, are whole again.
     pub frames_restored: u64,
+    /// How many heads of segments, a byte of which was damaged, are whole again.
+    pub heads_restored: u64,
     /// The segments whose files were cut, and are as long as they were: what stood behind the cut is lost, and zeroes are in its place.
     pub segments_lengthened: Vec<String>,
     /// Where the log was taken to end, if that was asked for and something was lost.
@@ -57,10 +59,10 @@ pub(super) enum RecoveryMode {
 impl DiskBackend {
     /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
     ///
-    /// The header comes from its copy, if that is the one of these segments; a frame of which head and trailer are
-    /// damaged at most, or the trailer and a byte of the moves of refs in it, from what stands around it, if another one
-    /// follows. Accepting the end gives up what was acknowledged and is lost: whatever stands behind the end is copied to a
-    /// file beside the segments first.
+    /// The header comes from its copy, if that is the one of these segments; a segment's head of which a byte is damaged, from its
+    /// check; a frame of which head and trailer are damaged at most, or the trailer and a byte of the moves of refs in it, from what
+    /// stands around it, if another one follows. Accepting the end gives up what was acknowledged and is lost: whatever stands
+    /// behind the end is copied to a file beside the segments first.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
@@ -85,6 +87,7 @@ impl DiskBackend {
         {
             let _guard = store_lock.take()?;
             repaired.segments_lengthened = header.lengthen_segments(&storage)?;
+            repaired.heads_restored = header.mend_heads(&storage)?;
             repaired.frames_restored = header.mend_frames(&storage)?;
             repaired.copy_restored = header.keep_copy(&storage)?;
             if repaired.copy_restored {

@@ -17,10 +17,10 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use self::head::{KINDS, later_kind, may_be_begun_ahead};
+use self::head::{later_kind, may_be_begun_ahead};
 pub(super) use self::{
     frames::PAGE_BYTES,
-    head::{SEGMENT_HEAD_BYTES, SegmentHead, rows_at},
+    head::{KINDS, SEGMENT_HEAD_BYTES, SegmentHead, head_bytes, rows_at},
 };
 use super::{
     files::{CHUNK_BYTES, segment_name},
@@ -283,6 +283,23 @@ impl Segment {
             return Ok(None);
         }
         Ok(HeadRefs::decode(&rows).map(|refs| (head, refs)))
+    }
+
+    /// Whether these bytes are the head of the segment with the refs, whole and right.
+    pub(super) fn begins_with(&self, bytes: &[u8], salt: u64) -> bool {
+        // Heads of version 1 are shorter.
+        let mut first = [0; SEGMENT_HEAD_BYTES];
+        let there = bytes.len().min(SEGMENT_HEAD_BYTES);
+        first[..there].copy_from_slice(&bytes[..there]);
+        let Some(head) = SegmentHead::read(&first) else { return false };
+        let Some((fixed, rows)) = bytes.split_at_checked(head.fixed_bytes()) else { return false };
+        head.number == self.number
+            && head.bytes == self.bytes
+            && head.follows()
+            && rows.len().is_multiple_of(8)
+            && head.ref_bytes == rows.len() as u64
+            && head.check == xxh3_64_with_seed(rows, xxh3_64_with_seed(&fixed[..fixed.len() - 8], salt))
+            && HeadRefs::decode(rows).is_some()
     }
 
     /// Returns how long the file was, if it was cut behind a head that is right.

@@ -246,6 +246,13 @@ fn a_damaged_head_may_be_accepted_as_the_end() {
         for at in [0, 3, 9, 60, 100] {
             let disk = whole.fork();
             disk.flip(&head.name, at, 4);
+            // One damaged byte is put right.
+            let mended = disk.fork();
+            let repaired = DiskBackend::repair(Arc::new(mended.clone()), tiny(), true).unwrap();
+            assert_eq!((repaired.heads_restored, repaired.accepted), (1, None), "{}, byte {at}", head.name);
+            let first = |disk: &SimStorage| disk.contents(&head.name).unwrap()[..512].to_vec();
+            assert!(first(&mended) == first(&whole), "{}, byte {at}", head.name);
+            disk.flip(&head.name, 17, 4);
             let error = open(&disk, false).unwrap_err();
             assert!(
                 matches!(error, Error::Corrupt { .. } | Error::Incompatible { .. } | Error::Lost { .. }),

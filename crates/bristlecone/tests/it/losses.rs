@@ -467,3 +467,34 @@ fn a_segment_that_was_cut_in_the_middle_of_the_log_is_named_where_it_ends() {
         assert!(!damages.iter().any(is_at_head), "the head is whole: {damages:?}");
     }
 }
+
+/// Without the head of its last segment no store opens. A byte of it follows from its check, and the check from the first frame.
+#[test]
+fn a_damaged_byte_in_the_head_of_a_segment_is_put_right() {
+    let (whole, states) = store();
+    let repair = |disk: &SimStorage| DiskBackend::repair(Arc::new(disk.clone()), tiny(), false);
+    let names = whole.files().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".seg"));
+    for name in names {
+        let bytes = whole.contents(&name).unwrap();
+        let frames_at = (0..bytes.len()).step_by(8).find(|&at| bytes[at..].starts_with(b"BCF1")).unwrap();
+        let bits = (0..frames_at).step_by(3).map(|at| (at, 1 << (at % 8)));
+        // The last one makes a head of one kind look like one of another.
+        for (at, mask) in bits.chain([(7, 1)]) {
+            let disk = whole.fork();
+            disk.flip(&name, at as u64, mask);
+            let repaired = repair(&disk).unwrap_or_else(|error| panic!("byte {at} of {name}: {error}"));
+            assert_eq!((repaired.heads_restored, repaired.frames_restored), (1, 0), "byte {at} of {name}");
+            let disk = disk.reboot(3, Policy::Lost);
+            assert_eq!(disk.contents(&name).unwrap()[..frames_at], bytes[..frames_at], "byte {at} of {name}");
+            let backend = open(&disk, false).unwrap();
+            assert_eq!(backend.list_refs("").unwrap(), *states.last().unwrap());
+            assert_eq!(check(&backend), []);
+        }
+        // Two bytes, of the segment before and of the file's length, are more than follows.
+        let disk = whole.fork();
+        [13, 17].into_iter().for_each(|at| disk.flip(&name, at, 1));
+        let damaged = disk.contents(&name).unwrap();
+        assert!(!repair(&disk).is_ok_and(|repaired| repaired.heads_restored > 0), "{name}");
+        assert_eq!(disk.contents(&name).unwrap()[..frames_at], damaged[..frames_at], "{name}");
+    }
+}

@@ -16,7 +16,7 @@ const MAGIC_2: u64 = u64::from_le_bytes(*b"BCONESG2");
 /// Marks one of version 2 that was begun ahead: programs that take all before it for durable end with an error there.
 const MAGIC_AHEAD: u64 = u64::from_le_bytes(*b"BCONESG3");
 /// What heads begin with.
-pub(super) const KINDS: [u64; 3] = [MAGIC, MAGIC_2, MAGIC_AHEAD];
+pub(in crate::disk) const KINDS: [u64; 3] = [MAGIC, MAGIC_2, MAGIC_AHEAD];
 const NUMBER_AT: usize = 8;
 const PREVIOUS_AT: usize = NUMBER_AT + 4;
 const BYTES_AT: usize = PREVIOUS_AT + 4;
@@ -43,7 +43,7 @@ pub(in crate::disk) const SEGMENT_HEAD_BYTES: usize = DURABLE_AT + 8 + 8;
 const _: () = assert!(SEGMENT_HEAD_BYTES == 96, "the fields of a segment's head add up");
 
 /// Returns the bytes of a segment's head that begins with this word, its refs apart; `None` if no head does.
-const fn head_bytes(magic: u64) -> Option<usize> {
+pub(in crate::disk) const fn head_bytes(magic: u64) -> Option<usize> {
     match magic {
         MAGIC => Some(HEAD_1_BYTES),
         MAGIC_2 => Some(HEAD_2_BYTES),
@@ -130,7 +130,7 @@ impl SegmentHead {
     }
 
     /// Reads a head from the first bytes of a segment, which are enough; `None` if this is none. Its check is not checked.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub(in crate::disk) fn read(bytes: &[u8]) -> Option<Self> {
         let magic = word64(bytes, 0);
         let head_bytes = head_bytes(magic)?;
         let (two, ahead) = (magic != MAGIC, magic == MAGIC_AHEAD);
