@@ -16,7 +16,7 @@ pub(crate) fn write(out: &mut Output, before: &Tree, after: &Tree, path: &Path) 
     let mut count = 0;
     // A value at the path itself is no directory to compare.
     let values = (value_at(before, path)?, value_at(after, path)?);
-    if values.0.as_ref().map(bytes_of).transpose()? != values.1.as_ref().map(bytes_of).transpose()? {
+    if differ(values.0.as_ref(), values.1.as_ref())? {
         write_one(out, path, values.0.as_ref(), values.1.as_ref())?;
         count += 1;
     }
@@ -41,10 +41,16 @@ fn value_at<'t>(tree: &'t Tree, path: &Path) -> Result<Option<DirEntry<'t>>> {
     Ok(tree.entry(path)?.filter(|entry| entry.kind() != EntryKind::Dir))
 }
 
-type Contents = (EntryKind, Option<Vec<u8>>, Option<bristlecone::Oid>);
-
-fn bytes_of(entry: &DirEntry<'_>) -> Result<Contents> {
-    Ok((entry.kind(), entry.contents()?.map(|bytes| bytes.to_vec()), entry.foreign()))
+/// Whether two values differ: by the ids of their objects, where both have one, so that nothing is read.
+fn differ(before: Option<&DirEntry<'_>>, after: Option<&DirEntry<'_>>) -> Result<bool> {
+    let (Some(before), Some(after)) = (before, after) else { return Ok(before.is_some() != after.is_some()) };
+    if before.kind() != after.kind() || before.foreign() != after.foreign() {
+        return Ok(true);
+    }
+    if let (Some(before), Some(after)) = (before.object(), after.object()) {
+        return Ok(before.oid != after.oid);
+    }
+    Ok(before.contents()?.as_deref() != after.contents()?.as_deref())
 }
 
 fn write_one(out: &mut Output, path: &Path, before: Option<&DirEntry<'_>>, after: Option<&DirEntry<'_>>) -> Result<()> {
@@ -54,7 +60,10 @@ fn write_one(out: &mut Output, path: &Path, before: Option<&DirEntry<'_>>, after
         (Some(before), Some(after)) if before.kind() != after.kind() => ('T', "changed"),
         _ => ('M', "changed"),
     };
-    out.line(format_args!("{letter} {path}"))?;
+    if !out.json() {
+        // Some formats tell how long a value is by the value alone.
+        return out.line(format_args!("{letter} {path}"));
+    }
     let mut item = fields! { "change": change };
     put_name(&mut item, "path", path.as_bytes());
     item.insert("before".to_owned(), describe(before));
