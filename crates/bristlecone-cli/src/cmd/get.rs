@@ -104,7 +104,7 @@ fn write_file(entry: &DirEntry<'_>, name: &Path) -> Result<()> {
 }
 
 /// Gives the value in parts.
-fn parts(entry: &DirEntry<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+pub(super) fn parts(entry: &DirEntry<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let Some(end) = entry.bytes() else {
         // Only its object tells how long it is, which is loaded whole.
         return each(&entry.contents()?.unwrap_or_else(|| (&[][..]).into()));

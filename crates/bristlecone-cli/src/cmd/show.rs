@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use bristlecone::{CommitId, EntryKind, Kind, ObjRef, Oid, Path, escape};
 use clap::Args;
 
-use super::{Context, log};
+use super::{Context, get, log};
 use crate::{
     differences, entry,
     failure::{Failure, Result},
@@ -120,6 +120,9 @@ fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
 
 /// Shows a value at a path, which may be kept in its directory.
 fn value(entry: &DirEntry<'_>, context: &mut Context) -> Result<()> {
+    if !context.out.json() {
+        return get::parts(entry, &mut |part| context.out.bytes(part));
+    }
     let value = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
     write(&value, entry.object().map(|at| at.oid), context)
 }

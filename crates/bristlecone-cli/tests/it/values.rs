@@ -66,6 +66,8 @@ fn large_values_come_and_go_in_bounded_memory() {
     assert!(std::fs::read(place.path("again")).unwrap() == bytes);
     assert_eq!(limited("\"$0\" get a/b --out third").code, 0);
     assert!(std::fs::read(place.path("third")).unwrap() == bytes);
+    assert_eq!(limited("\"$0\" show main:a/b > again").code, 0);
+    assert!(std::fs::read(place.path("again")).unwrap() == bytes);
     let differs = limited("\"$0\" diff --path a/b");
     assert_eq!((differs.code, &*differs.out), (0, &b"A a/b\n"[..]), "{differs:?}");
     // The same as if it had come whole.
