@@ -20,6 +20,12 @@ pub enum FolderError {
         /// The file of patterns that says so.
         by: String,
     },
+    /// The folder of the store itself, or one in it.
+    #[error("{} is in the store itself, whose files change meanwhile; import another folder", shown(.dir))]
+    WithinStore {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// Git's index does not tell what is ignored.
     #[error("cannot tell what Git ignores: {why}")]
     Index {
@@ -144,6 +150,7 @@ impl FolderError {
         match self {
             Self::Repository { source, .. } => ErrorKind::of(source),
             Self::Ignored { .. }
+            | Self::WithinStore { .. }
             | Self::Index { .. }
             | Self::Name { .. }
             | Self::NotKept { .. }

@@ -154,6 +154,16 @@ fn the_store_does_not_swallow_itself() {
     let imported = place.json(["import", "."]);
     assert_eq!(imported["left_out"], serde_json::json!([{"path": ".bristlecone", "what": "store"}]));
     assert_eq!(place.ok(["list"]), "a\n");
+    // Nor when it is named itself, by whatever name.
+    symlink(".bristlecone/segments", place.path("link")).unwrap();
+    for dir in [".bristlecone", "./.bristlecone/segments", "link"] {
+        place.fails(2, &["in the store itself", "another folder"], ["import", dir]);
+    }
+    assert_eq!(place.ok(["list"]), "a\n");
+    // Another store's folder is one as any other.
+    place.ok(["init", "other", "--backend", "fs"]);
+    place.ok(["import", "other/.bristlecone", "--path", "backup"]);
+    assert!(place.ok(["list", "backup"]).lines().any(|name| name == "store"));
 }
 
 #[test]

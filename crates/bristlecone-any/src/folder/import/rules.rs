@@ -101,8 +101,11 @@ struct Git {
 impl Rules {
     /// Returns the rules for the folder `dir`.
     ///
-    /// Refused if the folder itself is ignored.
+    /// Refused if the folder itself is ignored, or is the store's own.
     pub(super) fn of(repo: &AnyRepo, dir: &FilePath, options: &ImportOptions) -> Result<Self> {
+        if let (Some(store), None) = (repo.dir(), repo.git()) {
+            refuse_store(store, dir)?;
+        }
         let mut excludes = Patterns::new(b"", false);
         for pattern in &options.exclude {
             excludes.add(pattern.as_bytes());
@@ -303,6 +306,17 @@ impl Rules {
             return scope.clone();
         }
         Scope::Patterns(Some(Arc::new(Link { patterns, source: source.into(), next: next.clone() })))
+    }
+}
+
+/// Refuses the folder of the store and all that is in it: an import would read files that it is writing.
+fn refuse_store(store: &FilePath, dir: &FilePath) -> Result<()> {
+    match (fs::canonicalize(dir), fs::canonicalize(store)) {
+        (Ok(whole), Ok(store)) if whole.starts_with(&store) => {
+            Err(FolderError::WithinStore { dir: dir.to_owned() }.into())
+        }
+        // Who reads the folder says why it cannot be.
+        _ => Ok(()),
     }
 }
 
