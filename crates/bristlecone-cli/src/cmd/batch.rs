@@ -1,6 +1,7 @@
 //! `cone batch`: many changes from standard input, in one commit or in several.
 
 use std::{
+    cell::Cell,
     ffi::OsStr,
     io::{self, BufRead, Read},
     mem,
@@ -76,6 +77,14 @@ struct Group {
     commits: bool,
 }
 
+impl Group {
+    /// Returns the number of the last line with a change or a move.
+    fn last_line(&self) -> Option<u64> {
+        let (edit, wanted) = (self.edits.last(), self.moves.last());
+        edit.map(|(line, _)| *line).max(wanted.map(|(line, _)| *line))
+    }
+}
+
 /// What was done so far.
 #[derive(Default)]
 struct Done {
@@ -143,15 +152,28 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
 
 /// Says in which line something is wrong, and what was done before.
 fn at_line(failure: Failure, line: u64, done: &Done) -> Failure {
+    let before = stays(done).unwrap_or_else(|| "nothing was committed".to_owned());
+    failure.about(format!("line {line} of the batch cannot be done; {before}; mend it and run the rest again"))
+}
+
+/// Says with which line a batch ends for a reason that is of no line, and what was done before, if something was.
+fn after(failure: Failure, line: Option<u64>, done: &Done) -> Failure {
+    match (line, stays(done)) {
+        (Some(line), Some(before)) => failure.about(format!("the batch ends with line {line}; {before}")),
+        _ => failure,
+    }
+}
+
+/// Says what was done and stays; `None` if nothing was done.
+fn stays(done: &Done) -> Option<String> {
     let all = [(done.commits, "commit", "commits"), (done.moves, "move of a branch", "moves of branches")];
     let made = all.into_iter().filter(|(number, ..)| *number > 0).map(|(number, one, many)| count(number, one, many));
     let made = made.collect::<Vec<_>>().join(" and ");
-    let before = match done.commits + done.moves {
-        0 => "nothing was committed".to_owned(),
-        1 => format!("{made} before it stays"),
-        _ => format!("{made} before it stay"),
-    };
-    failure.about(format!("line {line} of the batch cannot be done; {before}; mend it and run the rest again"))
+    match done.commits + done.moves {
+        0 => None,
+        1 => Some(format!("{made} before it stays")),
+        _ => Some(format!("{made} before it stay")),
+    }
 }
 
 /// Commits a group, and moves its branches in the same step where the store can.
@@ -173,11 +195,14 @@ fn finish(
     let standard = format!("Make {}", count(changes, "change", "changes"));
     let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
     let change = change.saying(message).moving(moves.clone());
-    let edit = &mut |tree: &mut Tree| apply(tree, &group.edits, args.force, done);
-    let committed = if group.edits.is_empty() && !group.commits { None } else { Some(change.commit(edit)?) };
-    if committed.is_none() {
-        change.move_refs()?;
-    }
+    let named = Cell::new(false);
+    let edit = &mut |tree: &mut Tree| apply(tree, &group.edits, args.force, done).inspect_err(|_| named.set(true));
+    let only_moves = group.edits.is_empty() && !group.commits;
+    let made = if only_moves { change.move_refs().map(|()| None) } else { change.commit(edit).map(Some) };
+    let committed = match made {
+        Err(failure) if !named.get() => return Err(after(failure, group.last_line(), done)),
+        made => made?,
+    };
     done.changes += changes;
     done.moves += group.moves.len() as u64;
     done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));

@@ -132,6 +132,22 @@ fn branches_go_as_they_are_removed_by_name() {
     assert_eq!(place.ok(["branches"]).lines().count(), 1);
 }
 
+#[test]
+fn what_stays_is_told_also_where_no_line_is_wrong() {
+    let place = Place::empty();
+    place.ok(["init", "--format", "tezos"]);
+    // The format has no empty tree, which shows when the commit is made.
+    let nothing = place.feed(["batch"], b"set a 1\nset a 2\n");
+    assert_eq!(nothing.code, 0, "{nothing:?}");
+    let run = place.feed(["batch"], b"set a 3\nbranch side HEAD\ncommit\n\ndel a\n# all of it\n");
+    let stays = "the batch ends with line 5; 1 commit and 1 move of a branch before it stay";
+    run.failed(2, &[stays, "because nothing would be left"]);
+    assert_eq!(place.ok(["get", "a"]), "3");
+    let run = place.feed(["batch"], b"del a\n");
+    run.failed(2, &["nothing would be left"]);
+    assert!(!run.err.contains("the batch ends"), "{run:?}");
+}
+
 #[needs(git)]
 #[test]
 fn in_a_git_repository_what_is_checked_out_stays() {
