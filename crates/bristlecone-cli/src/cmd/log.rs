@@ -292,11 +292,11 @@ pub(super) fn write_human(out: &mut Output, opened: &Opened, at: &CommitId, comm
         let parents: Vec<String> = commit.parents.iter().map(crate::open::short).collect();
         out.line(format_args!("Merge:  {}", parents.join(" ")))?;
     }
-    out.line(format_args!("Author: {}", escape(&commit.author.ident)))?;
+    out.line(format_args!("Author: {}", escape_line(&commit.author.ident)))?;
     out.line(format_args!("Date:   {}", text::date(&commit.author)))?;
     if commit.committer != commit.author {
         let when = text::date(&commit.committer);
-        out.line(format_args!("Commit: {}, {when}", escape(&commit.committer.ident)))?;
+        out.line(format_args!("Commit: {}, {when}", escape_line(&commit.committer.ident)))?;
     }
     out.line("")?;
     write_message(out, &commit.message)
@@ -310,7 +310,7 @@ pub(super) fn write_message(out: &mut Output, message: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Shows a line of a message: without control characters, but with tabs and percent signs as they are.
+/// Shows a line of a message, or a person: without control characters, but with tabs and percent signs as they are.
 pub(super) fn escape_line(line: &[u8]) -> String {
     let parts: Vec<String> = line
         .split(|&byte| matches!(byte, b'\t' | b'%'))

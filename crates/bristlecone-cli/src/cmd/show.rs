@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{CommitId, EntryKind, Kind, ObjRef, Oid, Path, escape};
+use bristlecone::{CommitId, EntryKind, Kind, ObjRef, Oid, Path};
 use clap::Args;
 
 use super::{Context, get, log};
@@ -84,9 +84,9 @@ fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
 fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let tag = opened.repo.read_tag(at.into())?;
     let out = &mut context.out;
-    out.line(format_args!("tag {} {}", escape(&tag.name), at.oid))?;
+    out.line(format_args!("tag {} {}", log::escape_line(&tag.name), at.oid))?;
     if let Some(tagger) = &tag.tagger {
-        out.line(format_args!("Tagger: {}", escape(&tagger.ident)))?;
+        out.line(format_args!("Tagger: {}", log::escape_line(&tagger.ident)))?;
         out.line(format_args!("Date:   {}", text::date(tagger)))?;
     }
     out.line(format_args!("Names:  {} {}", path::kind_name(tag.kind), tag.target.oid))?;

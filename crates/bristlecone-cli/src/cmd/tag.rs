@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError, escape};
+use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError};
 use bristlecone_any::{path, revision};
 use bristlecone_git::history;
 use clap::Args;
@@ -84,7 +84,7 @@ fn list(args: &TagArgs, context: &mut Context) -> Result<()> {
         if !globs.is_empty() && !globs.iter().any(|glob| history::matches(glob.as_bytes(), name.as_bytes())) {
             continue;
         }
-        context.out.line(escape(name.as_bytes()))?;
+        context.out.line(show(&name))?;
         if let (true, Some(at)) = (context.out.json(), opened.repo.resolve(&format!("{TAGS}{name}"))?) {
             context.out.item(describe(&opened, &name, at)?)?;
         }
@@ -201,7 +201,7 @@ fn checked(name: &str) -> Result<String> {
         return Err(Failure::usage(format!(
             "\"{}\" cannot be the name of a tag; choose one without spaces, control characters, \"..\", a dash in front, \
              or any of ~ ^ : ? * [ \\, as in Git",
-            escape(name.as_bytes())
+            show(name)
         )));
     }
     Ok(full)
@@ -215,7 +215,7 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
     context.out.begin(&fields! {}, "removed")?;
     for (name, full) in names.iter().zip(all) {
         let Some(at) = opened.repo.resolve(&full)? else {
-            missing.push(format!("\"{}\"", escape(name.as_bytes())));
+            missing.push(format!("\"{}\"", show(name)));
             continue;
         };
         if !is_won(opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced))? {

@@ -178,6 +178,20 @@ fn logs_take_revisions_and_paths() {
     place.fails(2, &["the format tezos has no annotated tags"], ["-r", &tezos(&place), "tag", "v1", "-m", "x"]);
 }
 
+#[test]
+fn names_and_people_are_shown_with_their_percent_signs() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1", "--author", "Ann 50% <ann%example.org@gateway>"]);
+    let person = "Ann 50% <ann%example.org@gateway>";
+    assert!(place.ok(["log"]).contains(&format!("\nAuthor: {person}\n")));
+    place.ok(["tag", "-a", "v50%", "-m", "half", "--author", person]);
+    // What is listed can be given back.
+    assert_eq!(place.ok(["tag"]), "v50%\n");
+    let shown = place.ok(["show", "v50%"]);
+    assert!(shown.starts_with("tag v50% ") && shown.contains(&format!("\nTagger: {person}\n")), "{shown}");
+    place.fails(1, &["no tag \"w50%\""], ["tag", "-d", "w50%"]);
+}
+
 /// A store of a format without annotated tags.
 fn tezos(place: &Place) -> String {
     place.ok(["init", "chain", "--format", "tezos"]);
