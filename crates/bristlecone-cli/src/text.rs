@@ -52,6 +52,14 @@ pub(crate) fn span(seconds: u64) -> String {
     }
 }
 
+/// Returns a number of seconds to the second, as a limit is told that somebody set: `1 min 30 s`.
+pub(crate) fn exact_span(seconds: u64) -> String {
+    let units = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let parts: Vec<String> =
+        units.into_iter().filter(|(many, _)| *many > 0).map(|(many, unit)| format!("{many} {unit}")).collect();
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
+}
+
 /// Shows when something was signed, in its zone: `2026-03-01 12:00:00 +0100`.
 pub(crate) fn date(who: &Signature) -> String {
     let local = i128::from(who.seconds) + i128::from(who.zone.minutes()) * 60;
@@ -90,6 +98,12 @@ mod tests {
         assert_eq!(date(&who), "2000-02-28 22:30:00 -0130");
         assert_eq!(date(&Signature::new("", -1)), "1969-12-31 23:59:59 +0000");
         assert!(date(&Signature::new("", i64::MIN)).starts_with('-'));
+    }
+
+    #[test]
+    fn a_limit_is_told_to_the_second() {
+        let spans = [0, 59, 90, 3600, 5400, 86_400, 176_401].map(exact_span);
+        assert_eq!(spans, ["0 s", "59 s", "1 min 30 s", "1 h", "1 h 30 min", "1 d", "2 d 1 h 1 s"]);
     }
 
     #[test]

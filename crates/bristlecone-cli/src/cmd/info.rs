@@ -11,7 +11,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, short},
     output::{fields, put_text},
-    text::{bytes, count, show, span},
+    text::{bytes, count, exact_span, show, span},
 };
 use bristlecone_any::{AnyBackend, Head};
 
@@ -108,7 +108,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         out.line(format_args!("retention     {}", rules.join(", ")))?;
     }
     if let Some(limit) = retention.as_ref().and_then(Retention::snapshot_limit) {
-        let limit = span(u64::from(limit));
+        let limit = exact_span(u64::from(limit));
         out.line(format_args!("snapshots     keep what a collection empties for {limit} at most"))?;
     }
     if let Some(collected) = collected.as_ref().filter(|collected| collected.cold_bytes > 0) {

@@ -130,9 +130,8 @@ fn list(context: &mut Context) -> Result<()> {
         context.out.line("there are no rules: every ref keeps all that led to it")?;
     }
     if let Some(limit) = retention.snapshot_limit() {
-        context
-            .out
-            .line(format_args!("snapshots keep what collections empty for {} at most", text::span(limit.into())))?;
+        let limit = text::exact_span(limit.into());
+        context.out.line(format_args!("snapshots keep what collections empty for {limit} at most"))?;
     }
     context.out.end(&fields! { "snapshot_limit": retention.snapshot_limit() })
 }
@@ -265,7 +264,8 @@ fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
     }
     match limit {
         Some(seconds) => {
-            out.made(format!("snapshots keep what collections empty for {} at most", text::span(seconds.into())))?
+            let limit = text::exact_span(seconds.into());
+            out.made(format!("snapshots keep what collections empty for {limit} at most"))?;
         }
         None => out.made("snapshots keep what collections empty as long as they are read by")?,
     }

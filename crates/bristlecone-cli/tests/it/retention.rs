@@ -79,6 +79,8 @@ fn rules_that_several_processes_set_at_once_all_stay() {
 fn snapshots_have_a_limit_if_they_are_given_one() {
     let place = place();
     assert_eq!(place.json(["retention", "list"])["snapshot_limit"], serde_json::Value::Null);
+    assert!(place.ok(["retention", "snapshots", "90s"]).ends_with("for 1 min 30 s at most\n"));
+    assert!(place.ok(["info"]).contains("for 1 min 30 s at most"));
     assert!(place.ok(["retention", "snapshots", "1h"]).ends_with("for 1 h at most\n"));
     assert!(place.ok(["retention", "list"]).ends_with("snapshots keep what collections empty for 1 h at most\n"));
     assert!(place.ok(["info"]).contains("snapshots     keep what a collection empties for 1 h at most"));
