@@ -64,7 +64,7 @@ pub fn export_while(
     goes_on: &(dyn Fn() -> bool + Sync),
     tell: &mut dyn FnMut(Status),
 ) -> Result<Exported> {
-    let plan = Exported::plan(tree)?;
+    let plan = Exported::plan(tree, goes_on)?;
     prepare(dir, replace)?;
     let store = repo.dir().and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;

@@ -188,10 +188,10 @@ fn an_export_that_is_stopped_leaves_no_part_of_a_value() {
     let large = "large ".repeat(5 << 20);
     commit(&repo, "main", &[("large", &large)]);
     let tree = repo.branch("main").unwrap().tree().unwrap();
-    // Before the file, before its first part, and then no more.
+    // When the tree is looked at, before the file, before its first part, and then no more.
     let stopped = |to: &Path, replace| {
         let asked = AtomicUsize::new(0);
-        let goes_on = || asked.fetch_add(1, Relaxed) < 2;
+        let goes_on = || asked.fetch_add(1, Relaxed) < 3;
         let error = folder::export_while(&repo, &tree, to, replace, &goes_on, &mut |_| {}).unwrap_err();
         assert!(matches!(error, Error::Folder(FolderError::Stopped)), "{error:?}");
     };
@@ -205,6 +205,18 @@ fn an_export_that_is_stopped_leaves_no_part_of_a_value() {
     folder::export(&repo, &tree, to.path(), true, &mut |_| {}).unwrap();
     assert_eq!(fs::read(to.path().join("large")).unwrap(), large.as_bytes());
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_export_that_is_stopped_while_the_tree_is_looked_at_makes_nothing() {
+    let repo = AnyRepo::open("memory:").unwrap();
+    let mut tree = repo.tree();
+    tree.set("a/b", "1").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let error = folder::export_while(&repo, &tree, &out, false, &|| false, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Folder(FolderError::Stopped)), "{error:?}");
+    assert!(!out.exists());
 }
 
 #[test]

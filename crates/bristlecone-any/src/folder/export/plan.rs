@@ -2,7 +2,7 @@
 
 use bristlecone::{EntryKind, Path};
 
-use super::FolderError;
+use super::{FolderError, write};
 use crate::{Tree, error::Result};
 
 /// The longest name of a file, in bytes.
@@ -28,13 +28,15 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Walks `tree` without loading a value. How many bytes there are is known once they are written.
-    pub(super) fn plan(tree: &Tree) -> Result<Self> {
+    /// Walks `tree` without loading a value, for as long as `goes_on` says so. How many bytes there are is known once they are
+    /// written.
+    pub(super) fn plan(tree: &Tree, goes_on: &dyn Fn() -> bool) -> Result<Self> {
         let mut plan = Self::default();
         let mut stack = vec![(Path::root(), tree.clone())];
         while let Some((path, tree)) = stack.pop() {
             for entry in tree.list("")? {
                 let entry = entry?;
+                write::check(goes_on)?;
                 check_name(&path, entry.step())?;
                 let below = path.join(entry.step())?;
                 match (entry.kind(), entry.tree()) {
