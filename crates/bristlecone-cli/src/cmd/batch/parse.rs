@@ -76,7 +76,7 @@ fn words(line: &[u8]) -> Result<Line> {
     Ok(match verb {
         b"set" => Line::Edit(Edit::Set(value_path(first)?, given("`set`")?)),
         b"del" => Line::Edit(Edit::Remove(whole(rest).and_then(entry_path)?)),
-        b"test" => Line::Edit(Edit::Test(value_path(first)?, Some(given("`test`")?))),
+        b"test" => Line::Edit(Edit::Test(entry_path(first)?, Some(given("`test`")?))),
         b"absent" => Line::Edit(Edit::Test(whole(rest).and_then(entry_path)?, None)),
         b"branch" | b"drop" => Line::Branch(branch(verb == b"drop", rest.unwrap_or_default())?),
         b"commit" => Line::Commit(rest.map(text_of).transpose()?),
@@ -139,13 +139,13 @@ fn json(line: &[u8]) -> Result<Line> {
         return Err(Failure::usage(format!("the object has no verb; it has one of the fields {}", verbs.join(", "))));
     };
     let named = text_field(&mut fields, verb)?;
-    let path = || argument::value_path(OsStr::new(&named));
+    let path = || argument::entry_path(OsStr::new(&named));
     let done = match verb {
         "set" => match value_field(&mut fields)? {
-            Some(Some(value)) => Line::Edit(Edit::Set(path()?, value)),
+            Some(Some(value)) => Line::Edit(Edit::Set(argument::value_path(OsStr::new(&named))?, value)),
             _ => return Err(Failure::usage("`set` lacks a value; give it as \"value\" or \"value_hex\"")),
         },
-        "del" => Line::Edit(Edit::Remove(argument::entry_path(OsStr::new(&named))?)),
+        "del" => Line::Edit(Edit::Remove(path()?)),
         "test" => match value_field(&mut fields)? {
             Some(value) => Line::Edit(Edit::Test(path()?, value)),
             None => {
@@ -228,6 +228,10 @@ mod tests {
             ("del a", r#"{"del":"a"}"#),
             ("test a x", r#"{"test":"a","value_hex":"78"}"#),
             ("absent a", r#"{"test":"a","value":null}"#),
+            // A slash behind what is only looked at, or removed, is forgiven.
+            ("absent a/", r#"{"test":"a/","value":null}"#),
+            ("test a/ x", r#"{"test":"a/","value":"x"}"#),
+            ("del a/", r#"{"del":"a/"}"#),
             ("branch x main~1", r#"{"branch":"x","to":"main~1"}"#),
             ("branch x main -", r#"{"branch":"x","to":"main","expected":null}"#),
             ("drop x main", r#"{"branch":"x","to":null,"expected":"main"}"#),
@@ -258,6 +262,7 @@ mod tests {
             "{}",
             r#"{"set":"a"}"#,
             r#"{"set":1,"value":"x"}"#,
+            r#"{"set":"a/","value":"x"}"#,
             r#"{"test":"a"}"#,
             r#"{"set":"a","value":"x","value_hex":"00"}"#,
             r#"{"set":"a","value_hex":"0"}"#,
