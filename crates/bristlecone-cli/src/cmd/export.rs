@@ -20,7 +20,7 @@ use super::{
 use crate::{
     ending,
     failure::{Failure, Result},
-    open::{Access, refuse_within_store},
+    open::{Access, refuse_url, refuse_within_store},
     output::{fields, put_name, say},
     progress::with_progress,
     text::{self, show},
@@ -88,6 +88,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
 
 fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
+    refuse_url(dir, "name a folder, or copy the whole store to a url with `cone copy`")?;
     refuse_within_store(dir)?;
     let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;

@@ -237,7 +237,12 @@ fn options_that_mean_nothing_here_are_refused() {
     // A url is not taken for the name of a folder.
     place.fails(2, &["git clone --mirror"], ["import", "--git", "https://example.org/project.git"]);
     place.fails(2, &["cone copy"], ["export", "--git", "git+file:///srv/project.git"]);
-    assert!(!place.path("git+file:").exists());
+    place.fails(2, &["is a url", "cone copy"], ["export", "git+file:///srv/project"]);
+    place.fails(2, &["is a url", "Okra"], ["map", "init", "lmdb+file:///srv/map", "--kind", "okra"]);
+    assert!(!place.path("git+file:").exists() && !place.path("lmdb+file:").exists());
+    // Nor does a map come into the folder of a store.
+    place.fails(2, &["the folder of a store"], ["map", "init", ".bristlecone/map", "--kind", "okra"]);
+    assert!(!place.path(".bristlecone/map").exists());
     place.fails(2, &["name the tag"], ["tag", "-a", "-m", "message"]);
     assert!(!place.path("out").exists());
     for backend in ["fs", "lmdb", "lsm"] {

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     cmd::{Context, init},
     failure::{Failure, Result},
+    open::{refuse_url, refuse_within_store},
     output::{fields, put_text},
     text::show,
 };
@@ -70,6 +71,8 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, Some(dir)) => dir.to_owned(),
         (None, None) => PathBuf::from("."),
     };
+    refuse_url(&dir, "name the folder alone: an Okra map is one of this machine")?;
+    refuse_within_store(&dir)?;
     if [STORE_DIR, "store"].iter().any(|name| dir.join(name).exists()) {
         let shown = show(&dir);
         return Err(Failure::usage(format!(
