@@ -91,6 +91,8 @@ struct Done {
     commits: u64,
     changes: u64,
     moves: u64,
+    // Commits and moves of branches together, with those that changed nothing.
+    steps: u64,
     // Why something that was done could not be told: the rest is done all the same.
     untold: Option<Failure>,
 }
@@ -126,7 +128,7 @@ pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
     if let Some(untold) = done.untold {
         return Err(untold);
     }
-    if done.commits + done.moves == 0 {
+    if done.steps == 0 {
         context.out.made("nothing changed, so nothing was committed")?;
     }
     context.out.end(&fields! { "changes": done.changes, "moves": done.moves })
@@ -203,6 +205,7 @@ fn finish(
         Err(failure) if !named.get() => return Err(after(failure, group.last_line(), done)),
         made => made?,
     };
+    done.steps += 1;
     done.changes += changes;
     done.moves += group.moves.len() as u64;
     done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));

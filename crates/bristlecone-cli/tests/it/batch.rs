@@ -133,6 +133,18 @@ fn branches_go_as_they_are_removed_by_name() {
 }
 
 #[test]
+fn that_nothing_changed_is_told_once() {
+    let place = Place::with_store();
+    assert_eq!(place.feed(["batch"], b"set a 1\n").code, 0);
+    let same = "nothing changed on main, so nothing was committed\n";
+    let nothing = "nothing changed, so nothing was committed\n";
+    for (input, wanted) in [("set a 1\n", same), ("test a 1\n", same), ("# set a 2\n", nothing), ("", nothing)] {
+        let run = place.feed(["batch"], input.as_bytes());
+        assert_eq!((run.code, String::from_utf8(run.out).unwrap()), (0, wanted.to_owned()), "{input}");
+    }
+}
+
+#[test]
 fn what_stays_is_told_also_where_no_line_is_wrong() {
     let place = Place::empty();
     place.ok(["init", "--format", "tezos"]);
