@@ -86,7 +86,14 @@ fn word(step: &[u8]) -> String {
 
 fn starting(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
     let start = current.to_str().unwrap_or_default();
-    names.into_iter().filter(|name| name.starts_with(start)).take(OFFERED_MAX).map(CompletionCandidate::new).collect()
+    let offered = names.into_iter().filter(|name| name.starts_with(start) && is_word(name));
+    offered.take(OFFERED_MAX).map(CompletionCandidate::new).collect()
+}
+
+/// Whether a shell takes a name as one word and nothing else: bash puts it into the line as it is, and somebody else's branch may be
+/// called `x;reboot`.
+fn is_word(name: &str) -> bool {
+    !name.starts_with('#') && name.chars().all(|char| char.is_alphanumeric() || "-_.,+%/@=#".contains(char))
 }
 
 fn with_store(find: impl Fn(&Opened) -> Option<Vec<CompletionCandidate>>) -> Vec<CompletionCandidate> {
@@ -139,8 +146,19 @@ mod tests {
             [("apple-1.txt", "apple-1.txt"), ("a b", "a%20b"), ("$x'\"", "%24x%27%22"), ("100%", "100%25")]
         {
             assert_eq!(word(step.as_bytes()), wanted);
+            assert!(is_word(wanted));
             assert_eq!(argument::step(OsStr::new(wanted)).unwrap(), step.as_bytes());
         }
         assert_eq!(argument::step(OsStr::new(&word(b"\xff\n"))).unwrap(), b"\xff\n");
+    }
+
+    #[test]
+    fn names_that_a_shell_would_take_apart_are_no_words() {
+        for name in ["main", "fix/issue#12", "v1.0+rc@1", "h\u{e9}ron"] {
+            assert!(is_word(name), "{name}");
+        }
+        for name in ["x;reboot", "$(id)", "`id`", "a&b", "a|b", "a>b", "it's", "\"", "wow!", "{a,b}", "#1", "a(b)"] {
+            assert!(!is_word(name), "{name}");
+        }
     }
 }

@@ -243,6 +243,19 @@ fn bash_completes_verbs_branches_revisions_and_paths() {
     assert_eq!(offered(&place, &["-r", "nowhere", "get", "ot"]), [""]);
 }
 
+#[needs(bash)]
+#[test]
+fn names_that_a_shell_would_take_apart_are_not_offered() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    for name in ["v1", "v2;id", "v3$(id)", "v#4"] {
+        place.ok(["tag", name]);
+    }
+    let mut names = offered(&place, &["show", "v"]);
+    names.sort();
+    assert_eq!(names, ["v#4", "v1"]);
+}
+
 #[test]
 fn every_shell_has_completions() {
     let place = Place::empty();
