@@ -72,9 +72,8 @@ impl DiskState {
                 || old_marks
                 || old_state
                 || old_refs
-                || number.is_some_and(|number| {
-                    !table.has(number) && !before.needs(number, &table.state) && is_waste(number)
-                })
+                || number
+                    .is_some_and(|number| !table.has(number) && !before.needs(number, &table.state) && is_waste(number))
             {
                 self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest(&name))?;
             } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
