@@ -28,7 +28,9 @@ mod plan;
 mod random;
 mod turns;
 
-use engine::EngineName;
+pub(crate) use engine::{EngineName, MapEngine};
+pub(crate) use random::{Key, Sum, key};
+
 use plan::{Operation, SIZES};
 use turns::Turns;
 

@@ -17,7 +17,7 @@ pub mod table;
 pub(crate) mod views;
 
 pub use chain::{ChainFigures, ChainSample};
-pub use figures::{GiantFigures, ImportFigures, MapFigures, ReplayFigures, Rows, SampleFigures};
+pub use figures::{GcFigures, GcSample, GiantFigures, ImportFigures, MapFigures, ReplayFigures, Rows, SampleFigures};
 pub(crate) use row::middle;
 pub use row::{Row, median};
 pub(crate) use select::BESIDE_IRMIN;

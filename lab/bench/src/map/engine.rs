@@ -12,7 +12,7 @@ use super::{
 use crate::{BenchError, error::Result};
 
 /// An ordered map on files, of keys of 4 bytes, opened and used as its own documentation advises.
-pub(super) trait MapEngine {
+pub(crate) trait MapEngine {
     /// Makes the map of sorted entries, in one step if the engine has one; acknowledged as its durability says.
     fn load(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<()>;
 
@@ -44,7 +44,7 @@ pub(super) trait MapEngine {
 
 /// An engine by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum EngineName {
+pub(crate) enum EngineName {
     /// Plain LMDB: what the others are compared with.
     Lmdb,
     /// Our map with Okra's roots and entries, on LMDB.
@@ -93,7 +93,7 @@ impl EngineName {
     }
 
     /// Makes an empty map in a new folder.
-    pub(super) fn create(self, dir: &Path, durability: Durability) -> Result<Box<dyn MapEngine>> {
+    pub(crate) fn create(self, dir: &Path, durability: Durability) -> Result<Box<dyn MapEngine>> {
         std::fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
         engines::create(self, dir, durability)
     }

@@ -1,10 +1,10 @@
 //! Keys and values: the same for every engine, made outside of what is timed.
 
 /// A key: a number, big-endian, so that keys are in the order of numbers.
-pub(super) type Key = [u8; 4];
+pub(crate) type Key = [u8; 4];
 
 /// Returns the key of an entry.
-pub(super) fn key(number: u64) -> Key {
+pub(crate) fn key(number: u64) -> Key {
     u32::try_from(number).expect("maps of the bench have fewer than 2^32 entries").to_be_bytes()
 }
 
@@ -52,7 +52,7 @@ const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// What is compared of entries that were read: a sum in which every key and every byte of a value counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(crate) struct Sum {
     pub(super) entries: u64,
     pub(super) total: u64,
 }
@@ -60,7 +60,7 @@ pub(super) struct Sum {
 impl Sum {
     /// Takes in the value of an entry that was found.
     #[inline]
-    pub(super) fn value(&mut self, value: &[u8]) {
+    pub(crate) fn value(&mut self, value: &[u8]) {
         self.entries += 1;
         let (words, rest) = value.as_chunks();
         let start = rest.iter().fold(value.len() as u64, |sum, byte| sum << 8 | u64::from(*byte));

@@ -54,10 +54,16 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
         ("utxo.svg", utxo::TITLE, utxo::chart(&kinds.utxo)),
+        ("gc.svg", gc::TITLE, gc::chart(&kinds.apart)),
         ("chain.svg", chain::TITLE, chain::over_slots(&kinds.chains)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
+}
+
+/// Draws how stores went over time beside collections, if there are rows for it.
+pub(crate) fn collections(rows: &[Row]) -> Option<String> {
+    gc::chart(&rows.iter().filter(|row| row.is_right()).collect::<Vec<_>>())
 }
 
 const OTHER_BACKENDS: &str = "The tree suite on other backends";
@@ -203,6 +209,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
 }
 
 mod chain;
+mod gc;
 mod legend;
 mod maps;
 mod replay;

@@ -259,3 +259,34 @@ impl ImportFigures {
         format!("{scenario}: {objects} objects in {bytes}, {commits} commits, {refs} refs.")
     }
 }
+
+/// What commits beside collections add to a row. `docs/bench.md` lists the keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GcFigures {
+    /// Bytes that are live at the end; of a database that keeps the last state those of its keys and values.
+    pub live_bytes: u64,
+    /// What its files may take, where there is a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_bytes: Option<u64>,
+    /// How it went over time, beside collections alone.
+    pub series: Vec<GcSample>,
+}
+
+/// A stretch of time in which a store was committed to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GcSample {
+    /// Seconds since the beginning, at the end of the stretch.
+    pub seconds: f64,
+    /// Commits in it.
+    pub commits: u64,
+    /// Bytes of the files, at its end.
+    pub file_bytes: u64,
+    /// Half its commits took no longer, in microseconds.
+    pub commit_p50_us: f64,
+    /// 99 of 100 commits took no longer.
+    pub commit_p99_us: f64,
+    /// The slowest commit.
+    pub commit_max_us: f64,
+}

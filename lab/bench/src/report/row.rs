@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     chain::ChainFigures,
-    figures::{ImportFigures, MapFigures, ReplayFigures},
+    figures::{GcFigures, ImportFigures, MapFigures, ReplayFigures},
     share,
 };
 use crate::{
@@ -126,6 +126,9 @@ pub struct Row {
     /// What a replay of a chain has beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<Box<ChainFigures>>,
+    /// What commits beside collections have beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gc: Option<Box<GcFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.

@@ -1,0 +1,255 @@
+//! The same commits to what people would take else, each as its own documentation advises.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use bristlecone::Durability;
+use clap::ValueEnum;
+
+use super::{GcArgs, Random, VALUE_BYTES, churn::SIZED_SLICES, git::GitHistory, lines, mega, samples::Samples, value};
+use crate::{
+    error::Result,
+    machine::Machine,
+    map::{EngineName, Key, MapEngine, Sum, key},
+    measure::{Run, folder_bytes, percentile},
+    report::{GcFigures, Row},
+    rss::Sampler,
+};
+
+/// So often the garbage of a store is collected whose commits wait for that.
+const COLLECTIONS: u32 = 10;
+/// Entries are compared so many at a time.
+const COMPARED: usize = 1000;
+
+/// What takes the same commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Other {
+    /// Plain LMDB, which keeps the last state and uses the pages of earlier ones again
+    Lmdb,
+    /// A repository of Git: `git fast-import` commits, and `git gc` removes what a shallow history of the last commits leaves
+    Git,
+    /// redb, which keeps the last state and uses the pages of earlier ones again; synced alone
+    Redb,
+}
+
+impl Other {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Lmdb => "plain lmdb",
+            Self::Git => "git",
+            Self::Redb => "redb",
+        }
+    }
+
+    /// Returns why it is left out, if it is.
+    fn missing(self, entries: u64, durability: Durability) -> Option<&'static str> {
+        match self {
+            Self::Lmdb => None,
+            Self::Git if crate::peers::program::find("git").is_none() => Some("git is not installed"),
+            Self::Git if entries > super::git::ENTRIES_MAX => Some("a commit of Git would write a tree for each 100 entries"),
+            Self::Git => None,
+            Self::Redb if !cfg!(feature = "peers") => Some("this program was built without the feature peers"),
+            // It frees the pages of earlier states once a commit is durable.
+            Self::Redb if durability != Durability::Synced => Some("it frees no page before a commit is synced"),
+            Self::Redb => None,
+        }
+    }
+}
+
+/// A store that takes the commits.
+pub(super) trait OtherStore {
+    /// Sets one entry, as one commit.
+    fn set(&mut self, entry: u64, value: Vec<u8>) -> Result<()>;
+
+    /// Removes garbage while commits wait; returns whether there is anything to do for it.
+    fn collect(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Compares all entries with how often each was replaced; returns what is wrong.
+    fn check(&mut self, numbers: &[u32]) -> Result<Option<String>>;
+
+    /// Returns the bytes of what is live, after the last collection.
+    fn live_bytes(&self) -> u64;
+}
+
+/// Measures commits to another store for as long as those to ours go on beside collections alone; `None` if it is left out.
+pub(super) fn measure(
+    other: Other,
+    dir: &Path,
+    (entries, durability): (u64, Durability),
+    args: &GcArgs,
+    machine: &Machine,
+) -> Result<Option<Row>> {
+    if let Some(why) = other.missing(entries, durability) {
+        say!("{entries} entries, {}, {}: left out: {why}", durability.name(), other.name());
+        return Ok(None);
+    }
+    say_part!("{entries} entries, {}, {}: ", durability.name(), other.name());
+    let mut store: Box<dyn OtherStore> = match other {
+        Other::Git => Box::new(GitHistory::create(dir, entries, durability, args.retain)?),
+        Other::Lmdb => Box::new(LastState::create(EngineName::Lmdb, dir, entries, durability)?),
+        Other::Redb => Box::new(LastState::create(EngineName::Redb, dir, entries, durability)?),
+    };
+    let time = Duration::from_secs((args.slice * SIZED_SLICES) as u64);
+    let mut churned = churn(&mut *store, dir, entries, time)?;
+    say!("check");
+    let wrong = store.check(&churned.numbers)?;
+    let live = store.live_bytes();
+    churned.nanoseconds.sort_unstable();
+    let longest = percentile(&churned.nanoseconds, 100).map_or(0.0, |ns| ns as f64 / 1e6);
+    let told = [format!(
+        "live {:.1} MB, largest files {:.1} MB ({:.1} ×); the longest commit, with what it waited for, {longest:.1} ms",
+        mega(live),
+        mega(churned.largest),
+        churned.largest as f64 / live.max(1) as f64,
+    )];
+    lines(wrong.as_deref(), told).iter().for_each(|line| say!("  {line}"));
+    let mut run =
+        Run { ops: churned.nanoseconds.len() as u64, seconds: churned.seconds, threads: 1, ..churned.run };
+    run.set_latencies(churned.nanoseconds);
+    (run.store_bytes, run.file_bytes, run.wrong) = (live, churned.largest, wrong);
+    let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
+    row.backend = other.name().into();
+    row.durability = durability.name().into();
+    row.name = format!("{} {}", other.name(), durability.name());
+    row.scenario = format!("gc-collected-{entries}");
+    row.value_bytes = VALUE_BYTES as u64;
+    row.checked = row.wrong.is_none();
+    let series = churned.samples.finish();
+    row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: None, series }));
+    Ok(Some(row))
+}
+
+/// What commits to a store came to.
+struct Churned {
+    // What each commit took, with what it waited for.
+    nanoseconds: Vec<u64>,
+    seconds: f64,
+    // How often each entry was replaced.
+    numbers: Vec<u32>,
+    largest: u64,
+    samples: Samples,
+    // Memory alone.
+    run: Run,
+}
+
+fn churn(store: &mut dyn OtherStore, dir: &Path, entries: u64, time: Duration) -> Result<Churned> {
+    let (mut random, mut numbers) = (Random::new(entries), vec![0; entries as usize]);
+    let (mut nanoseconds, mut largest) = (Vec::new(), 0);
+    let (sampler, mut samples, began) = (Sampler::start(), Samples::over(time), Instant::now());
+    // The commit that comes next waits for a collection, and for the last one none does.
+    let mut waited = Duration::ZERO;
+    for turn in 1..=COLLECTIONS {
+        loop {
+            let entry = random.below(entries);
+            let number: &mut u32 = &mut numbers[entry as usize];
+            *number += 1;
+            let value = value(entry, *number);
+            let started = Instant::now();
+            store.set(entry, value)?;
+            let took = (started.elapsed() + std::mem::take(&mut waited)).as_nanos() as u64;
+            nanoseconds.push(took);
+            samples.commit(took, || {
+                let bytes = folder_bytes(dir);
+                largest = largest.max(bytes);
+                bytes
+            });
+            if began.elapsed() >= time * turn / COLLECTIONS {
+                break;
+            }
+        }
+        largest = largest.max(folder_bytes(dir));
+        let started = Instant::now();
+        if store.collect()? {
+            waited = started.elapsed();
+        }
+        say_part!(".");
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let peak = sampler.finish_sampled();
+    let run = Run {
+        rss_anon_kb: peak.anon_kb,
+        rss_file_kb: peak.file_kb,
+        maxrss_kb: peak.max_kb,
+        ..Run::default()
+    };
+    say_part!(" ");
+    Ok(Churned { nanoseconds, seconds, numbers, largest, samples, run })
+}
+
+/// A database that keeps the last state alone. Its keys have 4 bytes.
+struct LastState {
+    engine: Box<dyn MapEngine>,
+    live_bytes: u64,
+}
+
+impl LastState {
+    fn create(name: EngineName, dir: &Path, entries: u64, durability: Durability) -> Result<Self> {
+        let mut engine = name.create(dir, durability)?;
+        let all: Vec<(Key, Vec<u8>)> = (0..entries).map(|entry| (key(entry), value(entry, 0))).collect();
+        engine.load(&all)?;
+        Ok(Self { engine, live_bytes: entries * (size_of::<Key>() + VALUE_BYTES) as u64 })
+    }
+}
+
+impl OtherStore for LastState {
+    fn set(&mut self, entry: u64, value: Vec<u8>) -> Result<()> {
+        self.engine.set(&[(key(entry), value)])
+    }
+
+    fn check(&mut self, numbers: &[u32]) -> Result<Option<String>> {
+        for first in (0..numbers.len()).step_by(COMPARED) {
+            let some = first..(first + COMPARED).min(numbers.len());
+            let keys: Vec<Key> = some.clone().map(|entry| key(entry as u64)).collect();
+            let (mut wanted, mut found) = (Sum::default(), Sum::default());
+            some.for_each(|entry| wanted.value(&value(entry as u64, numbers[entry])));
+            self.engine.get(&keys, &mut found)?;
+            if found != wanted {
+                return Ok(Some(format!("of the {} entries from {first} on one holds something else", keys.len())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone_needs::needs;
+
+    use super::*;
+
+    #[test]
+    fn plain_lmdb_takes_the_commits_and_what_is_wrong_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = LastState::create(EngineName::Lmdb, dir.path(), 1500, Durability::None).unwrap();
+        let churned = churn(&mut store, dir.path(), 1500, Duration::from_millis(200)).unwrap();
+        assert!(churned.nanoseconds.len() >= 10 && churned.largest > 150_000);
+        assert_eq!(store.check(&churned.numbers).unwrap(), None);
+        assert_eq!(churned.numbers.iter().sum::<u32>() as usize, churned.nanoseconds.len());
+        let mut numbers = churned.numbers;
+        numbers[1400] += 1;
+        let wrong = "of the 500 entries from 1000 on one holds something else";
+        assert_eq!(store.check(&numbers).unwrap().as_deref(), Some(wrong));
+    }
+
+    #[needs(git)]
+    #[test]
+    fn git_takes_the_commits_and_forgets_what_is_older() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = GitHistory::create(dir.path(), 300, Durability::None, 5).unwrap();
+        let churned = churn(&mut store, dir.path(), 300, Duration::from_millis(500)).unwrap();
+        assert!(churned.nanoseconds.len() >= 10);
+        assert_eq!(store.check(&churned.numbers).unwrap(), None);
+        assert!(store.live_bytes() > 30_000 && store.live_bytes() <= churned.largest);
+        let mut numbers = churned.numbers;
+        numbers[299] += 1;
+        assert_eq!(store.check(&numbers).unwrap().as_deref(), Some("entry 299 holds something else"));
+    }
+}
