@@ -79,7 +79,18 @@ impl Churn {
         map.commit(&branch, &Info::unsigned("loaded"))?;
         let values = vec![0; entries as usize];
         let commits = 1;
-        Ok(Self { repo, branch, map, durability, entries, retain, segment_bytes, values, commits, random: Random::new(entries) })
+        Ok(Self {
+            repo,
+            branch,
+            map,
+            durability,
+            entries,
+            retain,
+            segment_bytes,
+            values,
+            commits,
+            random: Random::new(entries),
+        })
     }
 
     pub(super) fn measure(mut self, args: &GcArgs, machine: &Machine) -> Result<Vec<Row>> {
@@ -166,7 +177,12 @@ impl Churn {
             row.checked = row.wrong.is_none();
             if part == "collected" {
                 let series = sized.samples.take().map(Samples::finish).unwrap_or_default();
-                row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: Some(bound), series, ..GcFigures::default() }));
+                row.gc = Some(Box::new(GcFigures {
+                    live_bytes: live,
+                    bound_bytes: Some(bound),
+                    series,
+                    ..GcFigures::default()
+                }));
             }
             rows.push(row);
         }

@@ -48,7 +48,9 @@ impl Other {
         match self {
             Self::Lmdb => None,
             Self::Git if crate::peers::program::find("git").is_none() => Some("git is not installed"),
-            Self::Git if entries > super::git::ENTRIES_MAX => Some("a commit of Git would write a tree for each 100 entries"),
+            Self::Git if entries > super::git::ENTRIES_MAX => {
+                Some("a commit of Git would write a tree for each 100 entries")
+            }
             Self::Git => None,
             Self::Redb if !cfg!(feature = "peers") => Some("this program was built without the feature peers"),
             // It frees the pages of earlier states once a commit is durable.
@@ -107,8 +109,7 @@ pub(super) fn measure(
         churned.largest as f64 / live.max(1) as f64,
     )];
     lines(wrong.as_deref(), told).iter().for_each(|line| say!("  {line}"));
-    let mut run =
-        Run { ops: churned.nanoseconds.len() as u64, seconds: churned.seconds, threads: 1, ..churned.run };
+    let mut run = Run { ops: churned.nanoseconds.len() as u64, seconds: churned.seconds, threads: 1, ..churned.run };
     run.set_latencies(churned.nanoseconds);
     (run.store_bytes, run.file_bytes, run.wrong) = (live, churned.largest, wrong);
     let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
@@ -170,12 +171,7 @@ fn churn(store: &mut dyn OtherStore, dir: &Path, entries: u64, time: Duration) -
     }
     let seconds = began.elapsed().as_secs_f64();
     let peak = sampler.finish_sampled();
-    let run = Run {
-        rss_anon_kb: peak.anon_kb,
-        rss_file_kb: peak.file_kb,
-        maxrss_kb: peak.max_kb,
-        ..Run::default()
-    };
+    let run = Run { rss_anon_kb: peak.anon_kb, rss_file_kb: peak.file_kb, maxrss_kb: peak.max_kb, ..Run::default() };
     say_part!(" ");
     Ok(Churned { nanoseconds, seconds, numbers, largest, samples, run })
 }

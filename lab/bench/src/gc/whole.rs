@@ -346,7 +346,8 @@ mod tests {
 
     #[test]
     fn places_of_before_are_mixed_in_from_the_top() {
-        let at = |number: u64| ObjRef::new(bristlecone::core::Oid::from_array([7; 32]), bristlecone::core::Location(number));
+        let at =
+            |number: u64| ObjRef::new(bristlecone::core::Oid::from_array([7; 32]), bristlecone::core::Location(number));
         let (before, after) = (vec![vec![at(1), at(2)]], vec![vec![at(10), at(20)]]);
         assert_eq!(mixed(&before, &after, 1), [[at(1), at(20)]]);
         assert_eq!(mixed(&before, &after, 2), before);
