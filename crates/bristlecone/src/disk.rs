@@ -63,6 +63,7 @@ mod maintenance;
 mod marks;
 mod memory;
 mod mend;
+mod moved;
 mod notes;
 mod prefix;
 mod published;
@@ -103,6 +104,7 @@ use frame::FrameKind;
 use handles::Handles;
 use lock::DiskLock;
 use log::{DiskCounters, DiskState, LogWriter, Tail};
+use moved::MovedPlaces;
 use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHead};
 pub use stats::{Collected, ReaderBehind};
@@ -345,6 +347,7 @@ impl DiskBackend {
             note: OnceLock::new(),
             counters: DiskCounters::default(),
             tail_index: RwLock::default(),
+            moved: MovedPlaces::default(),
             cache,
             bits,
             background,

@@ -69,7 +69,7 @@ pub struct GcArgs {
     /// the feature `peers`; what is not there is left out
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Other::Lmdb, Other::Git, Other::Redb])]
     pub others: Vec<Other>,
-    /// How many entries the store has that is collected whole; it is on disk nearly three times while it is measured
+    /// How many entries the store has that is collected whole; its files take some 700 bytes an entry
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=100_000_000), default_value_t = 5_000_000)]
     pub whole: u64,
     /// Where stores are made and removed again; a real disk

@@ -162,8 +162,17 @@ impl<'a> DiskView<'a> {
     /// Finds an object that was at a location of a segment that a collection has emptied: what was live there is in cold
     /// segments. `None` also if it may be elsewhere.
     pub(super) fn find_moved(&self, at: &ObjRef) -> Option<Object<'a>> {
+        if let Some(now) = self.moved.get(at.at)
+            && let Ok(Probe::Found(object)) = self.probe(&at.oid, now)
+        {
+            return Some(object);
+        }
         let mut search = IdSearch::new(*self, &at.oid);
-        if self.search_moved(&mut search, at.at) { search.object } else { None }
+        let found = if self.search_moved(&mut search, at.at) { search.object } else { None };
+        if let Some(object) = &found {
+            self.moved.note(at.at, object.location());
+        }
+        found
     }
 
     fn search_moved(&self, search: &mut IdSearch<'a, '_>, hint: Location) -> bool {

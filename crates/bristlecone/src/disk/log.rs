@@ -24,6 +24,7 @@ use super::{
     handles::SegmentAccess,
     index::TailIndex,
     lock::DiskLock,
+    moved::MovedPlaces,
     published::Published,
     readers::ReaderNote,
     refs::Refs,
@@ -232,6 +233,8 @@ pub(super) struct DiskState {
     pub(super) note: OnceLock<String>,
     pub(super) counters: DiskCounters,
     pub(super) tail_index: RwLock<TailIndex>,
+    /// Where hints of before a collection lead now.
+    pub(super) moved: MovedPlaces,
     pub(super) cache: Option<RecordCache>,
     /// What remembers which records in maps were found right.
     pub(super) bits: Arc<BitMemory>,

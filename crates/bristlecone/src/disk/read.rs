@@ -62,16 +62,23 @@ impl<'a> DiskView<'a> {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
             return None;
         }
-        let oid = Oid::new(oid).ok()?;
-        let mut at = at;
-        if self.table.has((at.0 >> 32) as u32) {
-            self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
-            // The slow way reports what fails here.
-            self.probe(&oid, at).ok()?;
-        } else {
-            at = self.find_moved(&ObjRef::new(oid, at))?.location();
+        if !self.table.has((at.0 >> 32) as u32) {
+            return self.peek_moved(oid, at);
         }
-        peek_record(self.verified_bytes(at)?, oid.as_bytes())
+        self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
+        // The slow way reports what fails here.
+        self.probe(&Oid::new(oid).ok()?, at).ok()?;
+        peek_record(self.verified_bytes(at)?, oid)
+    }
+
+    /// As [`DiskState::peek`], for a record that a collection has moved.
+    fn peek_moved(&self, oid: &[u8], at: Location) -> Option<&'a [u8]> {
+        let known = self.moved.get(at).and_then(|now| self.verified_bytes(now));
+        if let Some(record) = known.and_then(|bytes| peek_record(bytes, oid)) {
+            return Some(record);
+        }
+        let now = self.find_moved(&ObjRef::new(Oid::new(oid).ok()?, at))?.location();
+        peek_record(self.verified_bytes(now)?, oid)
     }
 
     /// Returns the bytes from a location on, if a record there was verified before.

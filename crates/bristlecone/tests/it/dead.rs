@@ -142,6 +142,33 @@ fn check(backend: &DiskBackend) {
 }
 
 #[test]
+fn a_place_of_before_collections_leads_to_what_they_moved_as_long_as_it_lives() {
+    for options in options() {
+        let disk = SimStorage::new();
+        let backend = DiskBackend::create(Arc::new(disk), format_tag(), options.clone()).unwrap();
+        for (number, name) in [(500, "stays"), (501, "goes")] {
+            append(&backend, number, &[], Some(name)).unwrap();
+        }
+        let [stays, goes] = [500, 501].map(|number| backend.read(&oid(number).into()).unwrap().unwrap().location());
+        for round in 0..5 {
+            append_garbage(&backend, 600 + round);
+            if round == 3 {
+                drop_refs(&backend, &["goes".to_owned()]);
+            }
+            sweep_by(&backend, &SweepLimits::default()).unwrap();
+            assert_ne!(backend.read(&oid(500).into()).unwrap().unwrap().location(), stays);
+            // What was found once is remembered.
+            for _ in 0..2 {
+                assert_there(&backend, 500, stays, true);
+                assert_there(&backend, 501, goes, round < 3);
+                // Another object was there.
+                assert_there(&backend, 500, goes, true);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_dead_in_a_cold_segment_that_stays_is_found_by_nothing() {
     for options in options() {
         let (disk, backend) = store(&options);

@@ -1,4 +1,4 @@
-//! One store with as much garbage as live data, collected whole: how long that takes, and what is read before and after.
+//! One store with some times as much garbage as live data, collected whole: how long that takes, and what is read before and after.
 
 use std::{
     fs::{self, File},
@@ -28,8 +28,8 @@ use crate::{
 
 /// After the load each commit replaces the values of one entry in so many.
 const REPLACED: u64 = 1000;
-/// So many commits do, which leaves about as much garbage as is live.
-const COMMITS: u64 = 25;
+/// So many commits do, which leaves about four times as much garbage as is live.
+const COMMITS: u64 = 75;
 /// Paths that are read, and how often.
 const PATHS: usize = 20_000;
 const ROUNDS: usize = 9;
@@ -42,18 +42,15 @@ pub(super) fn measure(dir: &Path, entries: u64, machine: &Machine) -> Result<Vec
     let scattered = whole.list_cold()?;
     let before = whole.paths()?;
     say_part!("paths ");
-    let fresh_before = median((0..ROUNDS).map(|_| whole.read(&before)).collect::<Result<Vec<_>>>()?);
+    let fresh_before = whole.rounds(&before)?;
     say_part!("collects ");
     let collected = whole.collect()?;
     let after = whole.paths()?;
     say_part!("paths ");
-    let mut rounds = [const { Vec::new() }; 3];
-    for _ in 0..ROUNDS {
-        rounds[0].push(whole.read(&after)?);
-        rounds[1].push(whole.read(&mixed(&before, &after, 1))?);
-        rounds[2].push(whole.read(&before)?);
-    }
-    let [fresh, one, all] = rounds.map(median);
+    // Each by itself: what one leaves in the caches is no help to another, and no hindrance.
+    let fresh = whole.rounds(&after)?;
+    let one = whole.rounds(&mixed(&before, &after, 1))?;
+    let all = whole.rounds(&before)?;
     let stale = whole.stale(&after);
     say_part!("lists ");
     let listed = whole.list_cold()?;
@@ -103,10 +100,6 @@ pub(super) fn measure(dir: &Path, entries: u64, machine: &Machine) -> Result<Vec
 
 fn of(ops: u64, seconds: f64) -> Run {
     Run { ops, seconds, threads: 1, ..Run::default() }
-}
-
-fn median(seconds: Vec<f64>) -> f64 {
-    middle(seconds).unwrap_or_default()
 }
 
 /// A path from the commit to a leaf, each object with the place by which the one above names it.
@@ -234,6 +227,12 @@ impl Whole {
             paths.push(path);
         }
         Ok(paths)
+    }
+
+    /// Reads the paths some times, and returns how many seconds that took at the median.
+    fn rounds(&self, paths: &[ObjectPath]) -> Result<f64> {
+        let rounds = (0..ROUNDS).map(|_| self.read(paths)).collect::<Result<Vec<_>>>()?;
+        Ok(middle(rounds).unwrap_or_default())
     }
 
     /// Reads every object of the paths, and returns how many seconds that took.

@@ -221,11 +221,14 @@ pub(super) fn all_columns() -> impl Iterator<Item = &'static str> {
 }
 
 /// What scenarios count, by how their names begin; the first that fits is meant.
-const COUNTED: [(&str, &str); 18] = [
+const COUNTED: [(&str, &str); 21] = [
     ("tezos", "row of the trace"),
     ("incremental", "commit"),
     ("group-commit", "commit"),
     ("prepare-one", "commit"),
+    ("gc-list", "entry"),
+    ("gc-paths", "path"),
+    ("gc-whole", "live byte"),
     ("gc-", "commit"),
     ("history-make", "commit"),
     ("history-log", "log"),
