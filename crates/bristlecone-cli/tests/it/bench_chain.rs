@@ -50,10 +50,21 @@ fn a_made_up_set_of_which_the_last_states_are_kept_is_measured_and_checked() {
 #[test]
 fn collections_beside_commits_are_measured_and_checked() {
     let place = Place::empty();
-    let args = ["gc", "--entries", "500", "--pairs", "1", "--slice", "1", "--durability", "none", "--retain", "20"];
-    let rows = rows(&place, &args);
-    let scenarios: Vec<&Value> = rows.iter().map(|row| &row["scenario"]).collect();
+    let args = ["gc", "--entries", "500", "--slice", "1", "--durability", "none", "--retain", "20"];
+    let churn = rows(&place, &[&args[..], &["--pairs", "1", "--only", "churn"]].concat());
+    let scenarios: Vec<&Value> = churn.iter().map(|row| &row["scenario"]).collect();
     assert_eq!(scenarios, ["gc-collected-500", "gc-uncollected-500"]);
+    let place = Place::empty();
+    let more = ["--only", "others,whole", "--others", "lmdb", "--whole", "5000", "--chart", "over-time.svg"];
+    let rows = rows(&place, &[&args[..], &more].concat());
+    assert_eq!((&rows[0]["scenario"], &rows[0]["backend"]), (&"gc-collected-500".into(), &"plain lmdb".into()));
+    let parts = ["whole", "paths-before", "paths-collected", "paths-one-stale", "paths-all-stale"];
+    let parts = [&parts[..], &["list-cold-before", "list-cold-collected"]].concat();
+    let wanted: Vec<String> = parts.iter().map(|part| format!("gc-{part}-5000")).collect();
+    assert_eq!(rows[1..].iter().map(|row| &row["scenario"]).collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>());
+    let samples = |row: &Value| row["gc"]["series"].as_array().map_or(0, Vec::len);
+    assert!(samples(&churn[0]) > 20 && samples(&rows[0]) > 20);
+    assert!(fs::read_to_string(place.path("over-time.svg")).unwrap().contains("Files, 500 entries"));
 }
 
 #[test]
