@@ -129,7 +129,7 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table
 fn apart(rows: &[&Row], places: &Places) -> Vec<Table> {
     let variants: BTreeSet<&str> = rows.iter().map(|row| &row.variant[..]).collect();
     let tables = |variant: &str| {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == variant).copied().collect();
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == variant && !gc::is_other(row)).copied().collect();
         let titled = |title: &str| if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
         [
             rates(
@@ -142,7 +142,7 @@ fn apart(rows: &[&Row], places: &Places) -> Vec<Table> {
             scaling(&titled("Checks and large commits: from one thread to two"), &rows, &COLUMNS),
         ]
     };
-    variants.into_iter().flat_map(tables).collect()
+    variants.into_iter().flat_map(tables).chain([gc::table(rows, places)]).collect()
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
@@ -280,6 +280,7 @@ fn is_comparable(one: &Row, other: &Row) -> bool {
 pub(super) mod blocks;
 pub(crate) mod chain;
 mod details;
+mod gc;
 mod git;
 mod irmin;
 pub(crate) mod map;

@@ -1,7 +1,7 @@
 //! Charts of made-up rows.
 
 use super::*;
-use crate::report::{MapFigures, ReplayFigures, SampleFigures, svg::tests::check};
+use crate::report::{GcFigures, GcSample, MapFigures, ReplayFigures, SampleFigures, svg::tests::check};
 
 fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
     Row {
@@ -52,6 +52,27 @@ fn drawn(rows: &[Row]) -> Vec<(&'static str, String)> {
     assert_eq!(charts, draw(rows), "the same rows give the same charts");
     charts.iter().for_each(|chart| check(&chart.svg));
     charts.into_iter().map(|chart| (chart.file, chart.svg)).collect()
+}
+
+#[test]
+fn commits_beside_collections_have_a_chart_over_time() {
+    let collected = |backend: &str, durability: &str, samples: u64| {
+        let sample = |index: u64| GcSample {
+            seconds: index as f64,
+            file_bytes: 1_000_000 * (index + 1),
+            commit_max_us: 40.0 + index as f64,
+            ..GcSample::default()
+        };
+        let gc = GcFigures { series: (0..samples).map(sample).collect(), ..GcFigures::default() };
+        Row { gc: Some(Box::new(gc)), ..row(backend, durability, "gc-collected-1000", 5000.0) }
+    };
+    let rows = [collected("disk", "none", 20), collected("plain lmdb", "synced", 20), collected("git", "none", 1)];
+    let charts = drawn(&rows);
+    let [("gc.svg", svg)] = &charts[..] else { panic!("one chart: {charts:?}") };
+    assert!(svg.contains("Files, 1 k entries") && svg.contains("The longest commit, 1 k entries"));
+    assert!(svg.contains("plain lmdb synced"));
+    assert_eq!(svg.matches("<polyline").count(), 4, "one sample is no line");
+    assert!(collections(&[Row { wrong: Some("bad".into()), ..rows[0].clone() }]).is_none());
 }
 
 #[test]

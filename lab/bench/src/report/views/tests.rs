@@ -1,7 +1,7 @@
 //! Tables of made-up rows.
 
 use super::*;
-use crate::report::readme::render;
+use crate::report::{GcFigures, GcSample, readme::render};
 
 fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
     let target = if backend == "memory" { "memory".to_owned() } else { format!("{backend} {durability}") };
@@ -68,9 +68,18 @@ fn parts_that_stand_by_themselves_have_tables_of_their_own_and_their_operations(
         apart("disk none", "", "value-100M-copy"),
         apart("disk none unindexed", "unindexed", "history-first-walk-1000"),
     ];
+    let series = [7.0, 9000.0, 8.0].map(|commit_max_us| GcSample { commit_max_us, ..GcSample::default() });
+    let figures = GcFigures { live_bytes: 200, series: series.into(), ..GcFigures::default() };
+    let other = row("plain lmdb", "none", "gc-collected-1000", 5000.0);
+    rows.push(Row { file_bytes: 500, gc: Some(Box::new(figures)), ..other });
     rows.extend(self::rows());
     let tables = sections(&rows);
     assert_eq!(tables[0].title, "Operations per second (medians): bristlecone");
+    let beside = "Commits of one entry beside collections: waits and files";
+    let beside = &tables.iter().find(|table| table.title == beside).unwrap().lines;
+    assert_eq!(beside.len(), 1, "a row without these figures has no line");
+    assert_eq!(beside[0][0], "1 k, plain lmdb");
+    assert_eq!(beside[0][5..9], ["9.00 ms", "200 B", "500 B", "2.5"]);
     let counted = |title: &str| -> Vec<(String, String)> {
         let table = tables.iter().find(|table| table.title == title).unwrap();
         table.lines.iter().map(|line| (line[0].clone(), line[1].clone())).collect()
