@@ -177,12 +177,7 @@ impl Churn {
             row.checked = row.wrong.is_none();
             if part == "collected" {
                 let series = sized.samples.take().map(Samples::finish).unwrap_or_default();
-                row.gc = Some(Box::new(GcFigures {
-                    live_bytes: live,
-                    bound_bytes: Some(bound),
-                    series,
-                    ..GcFigures::default()
-                }));
+                row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: Some(bound), series }));
             }
             rows.push(row);
         }
