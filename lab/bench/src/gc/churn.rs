@@ -105,6 +105,7 @@ impl Churn {
         let time = Duration::from_secs((args.slice * SIZED_SLICES) as u64);
         sized.samples = Some(Samples::over(time));
         self.slice(time, &mut sized)?;
+        let mut series = sized.samples.take().map(|samples| samples.finish(|| self.file_bytes())).unwrap_or_default();
         say_part!(", ");
         let (mut with, mut without) = (Slices::default(), Slices::default());
         for pair in 0..args.pairs {
@@ -176,7 +177,7 @@ impl Churn {
             row.value_bytes = VALUE_BYTES as u64;
             row.checked = row.wrong.is_none();
             if part == "collected" {
-                let series = sized.samples.take().map(Samples::finish).unwrap_or_default();
+                let series = std::mem::take(&mut series);
                 row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: Some(bound), series }));
             }
             rows.push(row);
@@ -213,10 +214,10 @@ impl Churn {
             slices.nanoseconds.push(took);
             commits += 1;
             if let Some(samples) = &mut slices.samples {
-                samples.commit(took, || self.repo.backend().stats().file_bytes);
+                samples.commit(took, || self.file_bytes());
             }
             if commits % SAMPLED_EVERY == 0 {
-                slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
+                slices.largest = slices.largest.max(self.file_bytes());
             }
             if began.elapsed() >= time {
                 break;
@@ -224,12 +225,16 @@ impl Churn {
         }
         let seconds = began.elapsed().as_secs_f64();
         // Where commits are slow a slice has few of them.
-        slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
+        slices.largest = slices.largest.max(self.file_bytes());
         self.commits += commits;
         slices.seconds += seconds;
         slices.memory = slices.memory.most(sampler.finish_sampled());
         slices.rates.push(commits as f64 / seconds);
         Ok(())
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.repo.backend().stats().file_bytes
     }
 
     /// Compares every entry with what it should hold, and what is kept of history with the rule; returns what is wrong.

@@ -14,7 +14,7 @@ use crate::{
     machine::Machine,
     map::{EngineName, Key, MapEngine, Sum, key},
     measure::{Run, folder_bytes, percentile},
-    report::{GcFigures, Row},
+    report::{GcFigures, GcSample, Row},
     rss::Sampler,
 };
 
@@ -119,8 +119,7 @@ pub(super) fn measure(
     row.scenario = format!("gc-collected-{entries}");
     row.value_bytes = VALUE_BYTES as u64;
     row.checked = row.wrong.is_none();
-    let series = churned.samples.finish();
-    row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: None, series }));
+    row.gc = Some(Box::new(GcFigures { live_bytes: live, bound_bytes: None, series: churned.series }));
     Ok(Some(row))
 }
 
@@ -132,7 +131,7 @@ struct Churned {
     // How often each entry was replaced.
     numbers: Vec<u32>,
     largest: u64,
-    samples: Samples,
+    series: Vec<GcSample>,
     // Memory alone.
     run: Run,
 }
@@ -171,9 +170,10 @@ fn churn(store: &mut dyn OtherStore, dir: &Path, entries: u64, time: Duration) -
     }
     let seconds = began.elapsed().as_secs_f64();
     let peak = sampler.finish_sampled();
+    let series = samples.finish(|| folder_bytes(dir));
     let run = Run { rss_anon_kb: peak.anon_kb, rss_file_kb: peak.file_kb, maxrss_kb: peak.max_kb, ..Run::default() };
     say_part!(" ");
-    Ok(Churned { nanoseconds, seconds, numbers, largest, samples, run })
+    Ok(Churned { nanoseconds, seconds, numbers, largest, series, run })
 }
 
 /// A database that keeps the last state alone. Its keys have 4 bytes.
@@ -229,6 +229,7 @@ mod tests {
         assert!(churned.nanoseconds.len() >= 10 && churned.largest > 150_000);
         assert_eq!(store.check(&churned.numbers).unwrap(), None);
         assert_eq!(churned.numbers.iter().sum::<u32>() as usize, churned.nanoseconds.len());
+        assert_eq!(churned.series.iter().map(|sample| sample.commits).sum::<u64>() as usize, churned.nanoseconds.len());
         let mut numbers = churned.numbers;
         numbers[1400] += 1;
         let wrong = "of the 500 entries from 1000 on one holds something else";

@@ -28,16 +28,19 @@ impl Samples {
     pub(super) fn commit(&mut self, nanoseconds: u64, files: impl FnOnce() -> u64) {
         self.nanoseconds.push(nanoseconds);
         let now = self.began.elapsed();
-        if now - self.last < self.every {
-            return;
+        if now - self.last >= self.every {
+            self.sample(now, files());
         }
+    }
+
+    fn sample(&mut self, now: Duration, file_bytes: u64) {
         self.last = now;
         self.nanoseconds.sort_unstable();
         let us = |percent| percentile(&self.nanoseconds, percent).map_or(0.0, |ns| ns as f64 / 1e3);
         self.series.push(GcSample {
             seconds: now.as_secs_f64(),
             commits: self.nanoseconds.len() as u64,
-            file_bytes: files(),
+            file_bytes,
             commit_p50_us: us(50),
             commit_p99_us: us(99),
             commit_max_us: us(100),
@@ -45,8 +48,11 @@ impl Samples {
         self.nanoseconds.clear();
     }
 
-    /// Returns the samples.
-    pub(super) fn finish(self) -> Vec<GcSample> {
+    /// Returns the samples, with a last one of the commits behind them: the longest commit of all may be there.
+    pub(super) fn finish(mut self, files: impl FnOnce() -> u64) -> Vec<GcSample> {
+        if !self.nanoseconds.is_empty() {
+            self.sample(self.began.elapsed(), files());
+        }
         self.series
     }
 }
@@ -63,10 +69,17 @@ mod tests {
         samples.commit(7_000, || panic!("it is too soon"));
         thread::sleep(EVERY_MIN);
         samples.commit(3_000, || 500);
-        samples.commit(1_000, || panic!("it is too soon"));
-        let [sample] = &samples.finish()[..] else { panic!("one sample") };
+        let [sample] = &samples.finish(|| panic!("no commit is left"))[..] else { panic!("one sample") };
         assert_eq!((sample.commits, sample.file_bytes), (2, 500));
         assert_eq!((sample.commit_p50_us, sample.commit_p99_us, sample.commit_max_us), (3.0, 7.0, 7.0));
         assert!(sample.seconds >= 0.01);
+    }
+    #[test]
+    fn commits_behind_the_last_sample_are_in_one_of_their_own() {
+        let mut samples = Samples::over(Duration::from_secs(1_000_000));
+        samples.commit(3_000, || panic!("it is too soon"));
+        samples.commit(9_000, || panic!("it is too soon"));
+        let [sample] = &samples.finish(|| 700)[..] else { panic!("one sample") };
+        assert_eq!((sample.commits, sample.file_bytes, sample.commit_max_us), (2, 700, 9.0));
     }
 }
