@@ -46,11 +46,11 @@ impl Other {
     /// Returns why it is left out, if it is.
     fn missing(self, entries: u64, durability: Durability) -> Option<&'static str> {
         match self {
+            // Plain LMDB and Git would do without any sync, redb sync each commit.
+            _ if durability == Durability::Grouped => Some("it has no commits that share syncs"),
             Self::Lmdb => None,
             Self::Git if crate::peers::program::find("git").is_none() => Some("git is not installed"),
-            Self::Git if entries > super::git::ENTRIES_MAX => {
-                Some("a commit of Git would write a tree for each 100 entries")
-            }
+            Self::Git if entries > super::git::ENTRIES_MAX => Some("its folders of 100 have room for 10,000 entries"),
             Self::Git => None,
             Self::Redb if !cfg!(feature = "peers") => Some("this program was built without the feature peers"),
             // It frees the pages of earlier states once a commit is durable.
@@ -234,6 +234,16 @@ mod tests {
         numbers[1400] += 1;
         let wrong = "of the 500 entries from 1000 on one holds something else";
         assert_eq!(store.check(&numbers).unwrap().as_deref(), Some(wrong));
+    }
+
+    #[test]
+    fn commits_that_share_syncs_are_not_compared_with_others() {
+        for other in Other::value_variants() {
+            let missing = other.missing(1000, Durability::Grouped);
+            assert_eq!(missing, Some("it has no commits that share syncs"), "{other:?}");
+        }
+        assert_eq!(Other::Lmdb.missing(1000, Durability::None), None);
+        assert_eq!(Other::Lmdb.missing(1000, Durability::Synced), None);
     }
 
     #[needs(git)]
