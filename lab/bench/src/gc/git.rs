@@ -16,6 +16,7 @@ use crate::{
     error::Result,
     measure::folder_bytes,
     peers::program::{git, said_by_git},
+    rss::Sampler,
 };
 
 /// Each folder has so many entries, and there are as many folders at most.
@@ -166,6 +167,10 @@ impl OtherStore for GitHistory {
 
     fn live_bytes(&self) -> u64 {
         folder_bytes(&self.dir)
+    }
+
+    fn sampler(&self) -> Sampler {
+        Sampler::others(vec![std::process::id()])
     }
 }
 
