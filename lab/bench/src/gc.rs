@@ -136,22 +136,6 @@ pub(crate) fn run(args: &GcArgs, json: bool) -> Result<()> {
     report::show_checked(&rows, json)
 }
 
-/// A stream of numbers, decided by its seed.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns a number below `bound`.
-    const fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 20) % bound
-    }
-}
-
 fn key(entry: u64) -> [u8; 16] {
     let mut key = [0; 16];
     // Spreads entries over the order of keys.

@@ -14,7 +14,7 @@ use bristlecone::{
 };
 use bristlecone_any::AnyFormat;
 
-use super::{FORMAT, GcArgs, Random, VALUE_BYTES, key, lines, mega, samples::Samples, value};
+use super::{FORMAT, GcArgs, VALUE_BYTES, key, lines, mega, samples::Samples, value};
 use crate::{
     BenchError,
     error::Result,
@@ -22,6 +22,7 @@ use crate::{
     measure::Run,
     report::{GcFigures, Row},
     rss::{Peak, Sampler},
+    workload::Random,
 };
 
 /// After so many commits the sizes of files are looked at.

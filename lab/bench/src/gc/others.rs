@@ -8,7 +8,7 @@ use std::{
 use bristlecone::Durability;
 use clap::ValueEnum;
 
-use super::{GcArgs, Random, VALUE_BYTES, churn::SIZED_SLICES, git::GitHistory, lines, mega, samples::Samples, value};
+use super::{GcArgs, VALUE_BYTES, churn::SIZED_SLICES, git::GitHistory, lines, mega, samples::Samples, value};
 use crate::{
     error::Result,
     machine::Machine,
@@ -16,6 +16,7 @@ use crate::{
     measure::{Run, folder_bytes, percentile},
     report::{GcFigures, GcSample, Row},
     rss::Sampler,
+    workload::Random,
 };
 
 /// So often the garbage of a store is collected whose commits wait for that.

@@ -16,7 +16,7 @@ use bristlecone::{
 use bristlecone_any::AnyFormat;
 use rustix::fs::{Advice, fadvise};
 
-use super::{FORMAT, Random, VALUE_BYTES, key, lines, mega, value};
+use super::{FORMAT, VALUE_BYTES, key, lines, mega, value};
 use crate::{
     BenchError,
     error::Result,
@@ -24,6 +24,7 @@ use crate::{
     measure::Run,
     report::{Row, middle},
     rss::Sampler,
+    workload::Random,
 };
 
 /// After the load each commit replaces the values of one entry in so many.
