@@ -54,8 +54,8 @@ pub struct GcArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = positive)]
     pub pairs: usize,
     /// How long a slice takes, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = positive)]
-    pub slice: usize,
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub slice: u64,
     /// How many commits the store keeps
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     pub retain: usize,
@@ -66,7 +66,7 @@ pub struct GcArgs {
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [GcPart::Churn, GcPart::Others, GcPart::Whole])]
     pub only: Vec<GcPart>,
     /// Which others take the same commits, separated by commas: plain LMDB, `git fast-import` with `git gc`, and redb, which needs
-    /// the feature `peers`; what is not there is left out
+    /// the feature `rust-peers`; what is not there is left out
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Other::Lmdb, Other::Git, Other::Redb])]
     pub others: Vec<Other>,
     /// How many entries the store has that is collected whole; its files take some 700 bytes an entry

@@ -30,7 +30,7 @@ const SAMPLED_EVERY: u64 = 256;
 /// What files may take beyond 1.3 times what is live: so many segments.
 const SEGMENTS: u64 = 5;
 /// For how many slices commits go on with collections alone.
-pub(super) const SIZED_SLICES: usize = 3;
+pub(super) const SIZED_SLICES: u64 = 3;
 
 /// A store that is committed to.
 pub(super) struct Churn {
@@ -100,10 +100,10 @@ impl Churn {
         // Sizes and memory are those of collections alone: slices without them leave what takes a while to go.
         let (mut bare, mut sized) = (Slices::default(), Slices::default());
         self.repo.set_collecting(false);
-        self.slice(Duration::from_secs(args.slice as u64), &mut bare)?;
+        self.slice(Duration::from_secs(args.slice), &mut bare)?;
         self.settle()?;
         self.repo.set_collecting(true);
-        let time = Duration::from_secs((args.slice * SIZED_SLICES) as u64);
+        let time = Duration::from_secs(args.slice * SIZED_SLICES);
         sized.samples = Some(Samples::over(time));
         self.slice(time, &mut sized)?;
         let mut series = sized.samples.take().map(|samples| samples.finish(|| self.file_bytes())).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Churn {
                     self.repo.wait_for_collection()?;
                 }
                 let slices = if on { &mut with } else { &mut without };
-                self.slice(Duration::from_secs(args.slice as u64), slices)?;
+                self.slice(Duration::from_secs(args.slice), slices)?;
                 if !on {
                     self.settle()?;
                 }

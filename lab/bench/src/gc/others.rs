@@ -53,7 +53,9 @@ impl Other {
             Self::Git if crate::peers::program::find("git").is_none() => Some("git is not installed"),
             Self::Git if entries > super::git::ENTRIES_MAX => Some("its folders of 100 have room for 10,000 entries"),
             Self::Git => None,
-            Self::Redb if !cfg!(feature = "peers") => Some("this program was built without the feature peers"),
+            Self::Redb if !cfg!(feature = "rust-peers") => {
+                Some("this program was built without the feature rust-peers")
+            }
             // It frees the pages of earlier states once a commit is durable.
             Self::Redb if durability != Durability::Synced => Some("it frees no page before a commit is synced"),
             Self::Redb => None,
@@ -101,7 +103,7 @@ pub(super) fn measure(
         Other::Lmdb => Box::new(LastState::create(EngineName::Lmdb, dir, entries, durability)?),
         Other::Redb => Box::new(LastState::create(EngineName::Redb, dir, entries, durability)?),
     };
-    let time = Duration::from_secs((args.slice * SIZED_SLICES) as u64);
+    let time = Duration::from_secs(args.slice * SIZED_SLICES);
     let mut churned = churn(&mut *store, dir, entries, time)?;
     say!("check");
     let wrong = store.check(&churned.numbers)?;

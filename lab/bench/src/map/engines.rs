@@ -12,7 +12,7 @@ mod fjall;
 mod lmdb;
 mod native;
 mod okra;
-#[cfg(feature = "peers")]
+#[cfg(feature = "rust-peers")]
 mod redb;
 #[cfg(feature = "peers")]
 mod rocksdb;
@@ -25,7 +25,7 @@ pub(super) fn create(name: EngineName, dir: &Path, durability: Durability) -> Re
         EngineName::Lmdb => Box::new(lmdb::Lmdb::create(dir, durability)?),
         EngineName::Okra => Box::new(okra::Okra::create(dir, durability)?),
         EngineName::Native => Box::new(native::NativeMap::create(dir, durability)?),
-        #[cfg(feature = "peers")]
+        #[cfg(feature = "rust-peers")]
         EngineName::Redb => Box::new(redb::Redb::create(dir, durability)?),
         #[cfg(feature = "peers")]
         EngineName::Fjall => Box::new(fjall::Fjall::create(dir, durability)?),
