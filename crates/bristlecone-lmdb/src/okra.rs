@@ -118,7 +118,8 @@ impl OkraOptions {
     }
 }
 
-/// An ordered map in an LMDB file. Threads share it. A process that is forked from the one that opened it drops it and opens it anew.
+/// An ordered map in an LMDB file. Threads share it. A process that is forked from the one that opened it drops it and opens it anew;
+/// snapshots and writers that were begun before fail there with [`OkraError::Forked`].
 pub struct OkraMap {
     env: Env,
     mode: Mode,

@@ -335,6 +335,7 @@ impl Txn<'_> {
     /// Returns the value at a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.env.check_origin()?;
         let (mut key, mut value) = (val(key), val(&[]));
         // SAFETY: the transaction is live; LMDB reads `key` and writes `value`, which points into pages that stay as
         // they are until the transaction is borrowed exclusively or ends.
@@ -356,6 +357,7 @@ impl Txn<'_> {
 
     /// Returns the count of entries in the database, and that of its pages.
     pub(super) fn stat(&self) -> Result<(u64, u64)> {
+        self.env.check_origin()?;
         let mut stat = ffi::MDB_stat {
             ms_psize: 0,
             ms_depth: 0,
@@ -422,6 +424,8 @@ struct RawCursor<'e> {
 
 impl<'e> RawCursor<'e> {
     fn open(txn: &Txn<'e>) -> Result<Self> {
+        // The transaction is the parent's: pages that it reads may be written over, and what is written goes to its file.
+        txn.env.check_origin()?;
         let mut cursor = ptr::null_mut();
         // SAFETY: the transaction is live.
         txn.env.ok(unsafe { ffi::mdb_cursor_open(txn.txn.as_ptr(), txn.env.dbi, &raw mut cursor) })?;
