@@ -11,6 +11,8 @@ use super::glob::Glob;
 
 /// How deep macros of attributes may lie in each other.
 const MACROS_DEEP_MAX: usize = 8;
+/// Git passes over a line of as many bytes and more.
+const LINE_BYTES: usize = 2048;
 
 /// What a line says of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Attributes {
     /// Adds the lines of a file that lies in `folder`, which ends with a slash unless it is the top.
     pub(super) fn add(&mut self, folder: &[u8], bytes: &[u8]) {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        for line in bytes.split(|&byte| byte == b'\n') {
+        for line in bytes.split(|&byte| byte == b'\n').filter(|line| line.len() < LINE_BYTES) {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
@@ -287,6 +289,14 @@ mod tests {
             ("* filter=x\na -filter=y", "a", Conversion::None),
         ] {
             assert_eq!(conversion(lines, path), wanted, "{lines:?} {path}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_too_long_for_git_do_not_count() {
+        for (bytes, wanted) in [(2047, Conversion::None), (2048, Conversion::Changed("filter"))] {
+            let line = "a -filter ".to_owned() + &"b".repeat(bytes - 10);
+            assert_eq!(conversion(&format!("* filter=x\n{line}\n"), "a"), wanted, "{bytes}");
         }
     }
 
