@@ -248,10 +248,7 @@ impl Files {
     pub(crate) fn remove_dir(&self, dir: &str) -> Result<bool> {
         match retry(|| self.storage.remove_dir(dir)) {
             Err(error) if is_absent(&error) => Ok(true),
-            // Systems call a folder that is not empty by one of two names.
-            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
-                Ok(false)
-            }
+            Err(error) if is_not_empty(&error) => Ok(false),
             removed => self.named(dir, removed).map(|()| true),
         }
     }
@@ -314,6 +311,11 @@ pub(crate) fn read_to_end(file: &dyn StorageFile, offset: u64, bytes_max: usize)
 /// Whether there is nothing by the name: also where something above it is a file.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether a folder was not removed since it is not empty; systems call that by one of two names.
+pub(crate) fn is_not_empty(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
 }
 
 /// Whether names cannot be exchanged here at all.

@@ -108,6 +108,25 @@ fn a_removal_that_fails_leaves_no_new_bytes_of_packed_refs() {
     assert!(failed >= 3, "{failed}");
 }
 
+/// Where the system refuses to remove a folder it may be a link, as in a folder of another user.
+#[test]
+fn a_folder_in_the_way_of_a_ref_that_cannot_be_removed_is_not_looked_into() {
+    let (sim, way) = (SimStorage::new(), "refs/heads/side/folder");
+    drop(SimGit::default().create(Arc::new(sim.clone())).unwrap());
+    sim.create_dir(&format!("{way}/inside")).unwrap();
+    let failing = sim.clone();
+    let hooked = Hooked::new(Arc::new(sim.clone()), move |coming| {
+        if coming.method == "remove_dir" && coming.name == way {
+            failing.fail_at(failing.calls() + 1, Fault::Io, Times::Once);
+        }
+    });
+    let repo = repo(SimGit::default().open(Arc::new(hooked)).unwrap());
+    let info = info("side", Durability::None);
+    let refused = repo.branch("side").unwrap().edit(&info, |tree| tree.set("n", "side"));
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    assert!(sim.stat(&format!("{way}/inside")).is_ok());
+}
+
 /// By default Git syncs `packed-refs` no more than other refs, and it removes the files of those that it packed.
 #[test]
 fn a_flush_makes_durable_what_a_git_packed_meanwhile() {

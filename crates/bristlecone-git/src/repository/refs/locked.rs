@@ -18,7 +18,7 @@ use super::{
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::repository::files::{Unsynced, below, folder, passing_name};
+use crate::repository::files::{Unsynced, below, folder, is_not_empty, passing_name};
 
 /// What the names of files begin with in which the new values of refs wait. A number of this process and one of the
 /// file follow, so that no other process has the name.
@@ -192,9 +192,15 @@ impl LockedRef<'_> {
             return Ok(());
         }
         // Also where the ref is packed: whoever was refused a ref below it may have left a folder.
-        if matches!(self.slot.loose, Loose::Dir) && !self.refs.remove_empty_dirs(&self.path)? {
+        let is_dir = matches!(self.slot.loose, Loose::Dir);
+        let emptied = if is_dir { self.refs.remove_empty_dirs(&self.path) } else { Ok(true) };
+        if !matches!(emptied, Ok(true)) {
             let inside = self.refs.list(&format!("{}/", self.name))?;
-            let other = inside.into_keys().next().unwrap_or_else(|| format!("{}/…", self.name));
+            let other = match inside.into_keys().next() {
+                // Whatever the system said, the folder has to stay.
+                Some(other) => other,
+                None => emptied.map(|_| format!("{}/…", self.name))?,
+            };
             return Err(Error::RefClash { name: self.name.clone(), other });
         }
         if self.slot.value.is_some() {
@@ -337,8 +343,9 @@ impl Refs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             // A file, or a link wherever it leads.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
-            // It is not empty, or that is told below.
-            Err(_) => {}
+            // So it is a folder. Where the system refuses otherwise, as in a folder of another user, it may be a link.
+            Err(error) if is_not_empty(&error) => {}
+            refused => self.files.named(dir, refused)?,
         }
         for name in self.files.list(dir)? {
             if !self.remove_empty_dirs(&below(dir, &name))? {
