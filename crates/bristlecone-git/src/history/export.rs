@@ -111,8 +111,10 @@ pub fn export(
         StoreFormat::Native(_) => options.algorithm,
     };
     let mut to = Destination::open(to, options.bare, algorithm)?;
-    let scratch = options.scratch.clone().unwrap_or_else(|| to.repository.layout.storage());
-    let scratch = Scratch::new(Some(scratch));
+    let scratch = match &options.scratch {
+        Some(scratch) => Scratch::new(Some(scratch.clone())),
+        None => Scratch::of_repository(to.repository.layout.storage()),
+    };
     let outcome = match store {
         StoreFormat::Git(git) => from_git(git, backend, &wanted, &mut to, &scratch, progress)?,
         StoreFormat::Native(native) => from_native_store(native, backend, &wanted, &mut to, &scratch, progress)?,

@@ -10,24 +10,40 @@ use bristlecone::{
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 
+use crate::repository::files::passing_name;
+
 /// Bytes of records that stay in memory before they go to the file.
 const TAIL_BYTES: usize = 1 << 20;
 
 /// Where tables put what does not stay in memory; in memory all the same where nothing is given.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scratch(Option<Arc<dyn Storage>>);
+pub(crate) struct Scratch {
+    storage: Option<Arc<dyn Storage>>,
+    // Whether the folder is that of a Git repository.
+    of_git: bool,
+}
 
 impl Scratch {
     /// Files are made in this folder and removed at once: they live until they are closed.
     pub(crate) fn new(storage: Option<Arc<dyn Storage>>) -> Self {
-        Self(storage)
+        Self { storage, of_git: false }
+    }
+
+    /// The same for the common folder of a Git repository: should the process be killed before the name is gone, `git gc` removes
+    /// the file in time.
+    pub(crate) fn of_repository(storage: Arc<dyn Storage>) -> Self {
+        Self { storage: Some(storage), of_git: true }
     }
 
     fn file(&self) -> Result<Option<Arc<dyn StorageFile>>> {
-        let Some(storage) = &self.0 else { return Ok(None) };
+        let Some(storage) = &self.storage else { return Ok(None) };
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("scratch-{}-{number}", std::process::id());
+        let name = if self.of_git {
+            passing_name("objects/tmp_scratch_")
+        } else {
+            let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            format!("scratch-{}-{number}", std::process::id())
+        };
         let failed = |error| Error::io(storage.describe(&name), error);
         // A process that had this number and was killed between the next two lines may have left one.
         let _ = storage.remove(&name);
@@ -63,7 +79,7 @@ impl Table {
     /// Adds a record.
     pub(crate) fn push(&mut self, record: &[u8]) -> Result<()> {
         assert_eq!(record.len(), self.width, "records have one width");
-        if self.tail.len() + record.len() > TAIL_BYTES && self.scratch.0.is_some() {
+        if self.tail.len() + record.len() > TAIL_BYTES && self.scratch.storage.is_some() {
             self.spill()?;
         }
         self.tail.extend_from_slice(record);
@@ -129,8 +145,11 @@ fn failed(source: std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use bristlecone::storage::RealStorage;
+    use bristlecone_testkit::sim::Hooked;
 
     #[test]
     fn records_are_found_wherever_they_are() {
@@ -154,5 +173,26 @@ mod tests {
             assert_eq!(table.len(), 50_011);
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files without a name leave nothing");
+    }
+
+    /// A process may be killed before the name is gone.
+    #[test]
+    fn in_a_repository_a_file_has_a_name_that_git_clears_away() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("objects")).unwrap();
+        let names = Arc::new(Mutex::new(Vec::new()));
+        let told = names.clone();
+        let hooked = Hooked::new(Arc::new(RealStorage::new(dir.path())), move |coming| {
+            if coming.method == "open" {
+                told.lock().unwrap().push(coming.name.to_owned());
+            }
+        });
+        let mut table = Table::new(72, &Scratch::of_repository(Arc::new(hooked)));
+        for _ in 0..50_000 {
+            table.push(&[7; 72]).unwrap();
+        }
+        let names = names.lock().unwrap();
+        assert!(names.len() == 1 && names[0].starts_with("objects/tmp_"), "{names:?}");
+        assert_eq!(std::fs::read_dir(dir.path().join("objects")).unwrap().count(), 0);
     }
 }
