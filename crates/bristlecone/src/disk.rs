@@ -680,10 +680,10 @@ impl Backend for DiskBackend {
             // What another process has dropped is dropped here, too.
             self.shared.refresh()?;
             let table = self.shared.table();
-            let read = self.shared.view(&table).read(at);
-            if !self.goes_on(&read, &table)? {
-                let read = read.map(|found| found.map(Object::into_static));
-                self.leave_table(table);
+            let read = self.shared.view(&table).read(at).map(|found| found.map(Object::into_static));
+            let goes_on = self.goes_on(&read, &table);
+            self.leave_table(table);
+            if !goes_on? {
                 return read;
             }
         }
@@ -855,9 +855,10 @@ impl Backend for DiskBackend {
             self.shared.refresh()?;
             let table = self.shared.table();
             let done = self.shared.view(&table).each_with_prefix(prefix, each);
+            let goes_on = self.goes_on(&done, &table);
+            self.leave_table(table);
             // What was found is given again.
-            if !self.goes_on(&done, &table)? {
-                self.leave_table(table);
+            if !goes_on? {
                 return done;
             }
         }

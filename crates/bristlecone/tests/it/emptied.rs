@@ -150,6 +150,34 @@ fn who_learns_of_a_collection_while_it_looks_for_an_object_keeps_no_files() {
     }
 }
 
+/// The same where the collection did not wait, since snapshots keep nothing here: the process begins again by the state that it met.
+#[test]
+fn who_begins_again_since_a_collection_passed_it_keeps_no_files() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = store(&options);
+        let none = backend.retention().unwrap();
+        let mut retention = none.clone();
+        retention.set_snapshot_limit(Some(0));
+        assert!(backend.replace_retention(Some(&none), &retention).unwrap());
+        settle(&backend, "20", 20, false);
+        let (backend, armed) = (Arc::new(backend), Arc::new(AtomicBool::new(false)));
+        let (other, is_armed) = (backend.clone(), armed.clone());
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "open" && coming.name.ends_with(".cold") && is_armed.swap(false, Relaxed) {
+                ["20", "main"].into_iter().for_each(|name| drop_ref(&other, name));
+                assert!(sweep(&other, false).objects > 0);
+            }
+        });
+        let reader = DiskBackend::open(Arc::new(hooked), None, options.clone(), true).unwrap();
+        assert!(backend.collected().unwrap().behind.is_empty());
+        armed.store(true, Relaxed);
+        assert!(reader.read(&oid(20).into()).unwrap().is_none());
+        assert!(!armed.load(Relaxed), "a collection came in between");
+        assert_eq!(cold(&disk), [""; 0], "what it was about to read is gone");
+        assert!(backend.collected().unwrap().behind.is_empty());
+    }
+}
+
 /// A process collects and is killed, and the last frame of the log, which names the state, decays. What the collection emptied is gone
 /// by then, so the log does not end before that frame as after a crash, and nothing that the frame speaks of is taken for waste.
 #[test]
