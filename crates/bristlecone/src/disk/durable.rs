@@ -92,22 +92,29 @@ fn newest(slots: &[Option<DurableSlot>]) -> Option<DurableSlot> {
 }
 
 impl DiskState {
-    /// Notes that the log is durable up to a location. The caller has synced it.
+    /// Notes that the log is durable up to a location, which the caller has synced; `sync`: the note is made durable, too, also one
+    /// that is there.
     ///
     /// It is a note: where it cannot be written, or two processes write it at a time, less is claimed.
     pub(super) fn note_end(&self, end: u64, sync: bool) {
-        let _noting = self.sync.noting();
-        let noted = || -> io::Result<()> {
+        let mut synced = self.sync.noting();
+        let mut noted = || -> io::Result<()> {
             let file = self.storage.open(DURABLE, OpenMode::Write)?;
             let slots = slots(&*file, self.header.salt);
             let newest = newest(&slots);
-            if newest.is_some_and(|slot| slot.end >= end) {
-                return Ok(());
+            // Without a slot nothing is claimed, as by one that says 0.
+            let is_there = newest.map_or(0, |slot| slot.end) >= end;
+            if !is_there {
+                let older = slots.iter().position(|slot| slot.is_none() || *slot != newest).unwrap_or(0);
+                let slot = DurableSlot { serial: newest.map_or(1, |slot| slot.serial.saturating_add(1)), end };
+                write_all_at(&*file, &slot.encode(self.header.salt), older as u64 * SLOT_STEP)?;
             }
-            let older = slots.iter().position(|slot| slot.is_none() || *slot != newest).unwrap_or(0);
-            let slot = DurableSlot { serial: newest.map_or(1, |slot| slot.serial.saturating_add(1)), end };
-            write_all_at(&*file, &slot.encode(self.header.salt), older as u64 * SLOT_STEP)?;
-            if sync { file.sync_data() } else { Ok(()) }
+            // Whoever wrote what is there may not have synced it.
+            if sync && (!is_there || *synced < end) {
+                file.sync_data()?;
+                *synced = end.max(*synced);
+            }
+            Ok(())
         };
         let _ = noted();
     }

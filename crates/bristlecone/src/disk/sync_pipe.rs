@@ -29,8 +29,9 @@ pub(super) struct SyncPipe {
     followed: Mutex<Vec<u32>>,
     // This process has made durable what openings removed.
     settled: AtomicBool,
-    // Held by the thread that notes in a file how far the log is durable.
-    noting: Mutex<()>,
+    // Held by the thread that notes in a file how far the log is durable; up to which location this process has made such notes
+    // durable themselves.
+    noting: Mutex<u64>,
     /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing, and is begun once all
     /// before it is durable.
     pub(super) wanted: AtomicBool,
@@ -145,8 +146,8 @@ impl SyncPipe {
         lock(&self.one)
     }
 
-    /// Lets one thread at a time note how far the log is durable.
-    pub(super) fn noting(&self) -> MutexGuard<'_, ()> {
+    /// Lets one thread at a time note how far the log is durable: up to which location notes of this process are durable themselves.
+    pub(super) fn noting(&self) -> MutexGuard<'_, u64> {
         lock(&self.noting)
     }
 }

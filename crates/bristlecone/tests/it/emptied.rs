@@ -9,7 +9,7 @@ use bristlecone::{
     Backend, Batch, Damage, Durability, Error, Object, Oid, Roots, SweepLimits, Swept, disk::DiskBackend,
     storage::Storage,
 };
-use bristlecone_testkit::sim::{Fault, Hooked, SimStorage, Times};
+use bristlecone_testkit::sim::{Fault, Hooked, Policy, SimStorage, Times};
 
 use crate::{
     collect::{append, children_of, move_to, oid, reached, store},
@@ -201,6 +201,31 @@ fn a_log_without_the_frame_that_names_the_state_is_refused() {
         disk.flip(&name, at as u64 + 64, 1);
         let again = DiskBackend::open(Arc::new(disk), None, options, false).unwrap();
         assert_eq!((reached(&again, "main"), check(&again)), (vec![2, 3], vec![]));
+    }
+}
+
+/// The close of a store notes without a sync how far the log is durable, and then removes what the state before needed: by then the
+/// note is durable, too.
+#[test]
+fn what_says_how_far_the_log_is_durable_outlasts_the_power_before_anything_is_removed() {
+    for options in [tiny(), tiny_with_maps()] {
+        let (disk, backend) = store(&options);
+        assert!(sweep(&backend, false).objects > 0);
+        let none = backend.retention().unwrap();
+        let mut retention = none.clone();
+        retention.set_snapshot_limit(Some(3600));
+        assert!(backend.replace_retention(Some(&none), &retention).unwrap());
+        drop(backend);
+        let states = disk.list("segments").unwrap().into_iter().filter(|name| name.ends_with(".state")).count();
+        assert_eq!(states, 1, "the state before is gone");
+        let disk = disk.reboot(1, Policy::Lost);
+        let name = disk.files().into_iter().map(|(name, _)| name).rfind(|name| name.ends_with(".seg")).unwrap();
+        let bytes = disk.contents(&name).unwrap();
+        let names_state = |at: &usize| bytes[*at..].starts_with(b"BCF1\x04\0\0\0");
+        let at = (0..bytes.len()).step_by(8).rfind(names_state).unwrap();
+        disk.flip(&name, at as u64 + 64, 1);
+        let refused = DiskBackend::open(Arc::new(disk), None, options, false);
+        assert!(matches!(&refused, Err(Error::Lost { file, .. }) if *file == name), "{refused:?}");
     }
 }
 

@@ -29,9 +29,7 @@ impl DiskState {
         if self.sync.durable_end() < named_at {
             return Ok(u64::MAX);
         }
-        // Without the frame that names the state the log needs these files. Should it be lost, its end must not look like one that a
-        // crash left.
-        self.note_end(named_at, true);
+        let mut is_noted = false;
         self.tell_readers();
         let oldest = self.oldest_read(&table.state)?;
         let mut kept = u64::from(oldest != table.state.epoch);
@@ -75,7 +73,17 @@ impl DiskState {
                 || number
                     .is_some_and(|number| !table.has(number) && !before.needs(number, &table.state) && is_waste(number))
             {
-                self.remove_file(&format!("{SEGMENTS}/{name}"), is_highest(&name))?;
+                let path = format!("{SEGMENTS}/{name}");
+                if is_highest(&name) && self.is_empty(&path) {
+                    continue;
+                }
+                // Without the frame that names the state the log needs these files. Should it be lost, its end must not look like
+                // one that a crash left.
+                if !is_noted {
+                    self.note_end(named_at, true);
+                    is_noted = true;
+                }
+                self.remove_file(&path, is_highest(&name))?;
             } else if cold_number(&name).is_some_and(|number| !table.has(number)) {
                 let length =
                     self.storage.open(&format!("{SEGMENTS}/{name}"), OpenMode::Read).and_then(|file| file.len());
@@ -89,14 +97,18 @@ impl DiskState {
     /// one: so no number is used twice.
     fn remove_file(&self, path: &str, is_highest: bool) -> Result<(), Error> {
         if is_highest {
-            let bytes = self.storage.open(path, OpenMode::Read).and_then(|file| file.len());
-            return if matches!(bytes, Ok(0)) { Ok(()) } else { write_whole(&self.storage, path, &[]) };
+            return write_whole(&self.storage, path, &[]);
         }
         match self.storage.remove(path) {
             // The thread that makes a larger filter removes the smaller ones that it stands for.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|error| self.io(path, error)),
         }
+    }
+
+    /// Whether a file is there and holds nothing.
+    fn is_empty(&self, path: &str) -> bool {
+        matches!(self.storage.open(path, OpenMode::Read).and_then(|file| file.len()), Ok(0))
     }
 
     /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.
