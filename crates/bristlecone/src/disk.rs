@@ -140,8 +140,9 @@ pub struct DiskOptions {
     ///
     /// It is no budget for what finds objects, which stays in memory beside it: from the first lookup by id on 11 to 22 bytes for
     /// each record of the segment in which the log ends; a hundredth of the index of each sealed segment that was looked into, or
-    /// all of it, 12 bytes for each record, where the process may have no further map and no further open file; and the refs
-    /// that moved lately. [`BackendStats::memory_bytes`] counts these, too.
+    /// all of it, 12 bytes for each record, where the process may have no further map and no further open file; the refs
+    /// that moved lately; and 1 MiB of where objects are now, once one was looked for at a place that a collection has emptied.
+    /// [`BackendStats::memory_bytes`] counts these, too.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,

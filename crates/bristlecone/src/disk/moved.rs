@@ -39,6 +39,11 @@ impl MovedPlaces {
         moved.from.store(from.0, Relaxed);
         moved.to.store(to.0, Relaxed);
     }
+
+    /// Returns the bytes of memory that the places take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.0.get().map_or(0, |all| size_of_val(&**all) as u64)
+    }
 }
 
 /// Returns the entry of a place. Records begin at multiples of 8.
@@ -54,8 +59,9 @@ mod tests {
     #[test]
     fn a_place_is_remembered_until_another_takes_its_entry() {
         let moved = MovedPlaces::default();
-        assert_eq!(moved.get(Location(64)), None);
+        assert_eq!((moved.get(Location(64)), moved.memory_bytes()), (None, 0));
         moved.note(Location(64), Location(1 << 40));
+        assert_eq!(moved.memory_bytes(), 1 << 20);
         assert_eq!((moved.get(Location(64)), moved.get(Location(72))), (Some(Location(1 << 40)), None));
         moved.note(Location(64), Location(2 << 40));
         assert_eq!(moved.get(Location(64)), Some(Location(2 << 40)));

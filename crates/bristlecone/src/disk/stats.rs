@@ -78,6 +78,7 @@ impl DiskState {
             }
         }
         memory += read_lock(&self.tail_index).memory_bytes();
+        memory += self.moved.memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;
         memory += self.published.refs().memory_bytes();
         BackendStats {

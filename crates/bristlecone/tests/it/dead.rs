@@ -150,6 +150,7 @@ fn a_place_of_before_collections_leads_to_what_they_moved_as_long_as_it_lives() 
             append(&backend, number, &[], Some(name)).unwrap();
         }
         let [stays, goes] = [500, 501].map(|number| backend.read(&oid(number).into()).unwrap().unwrap().location());
+        let before = backend.stats().memory_bytes;
         for round in 0..5 {
             append_garbage(&backend, 600 + round);
             if round == 3 {
@@ -165,6 +166,8 @@ fn a_place_of_before_collections_leads_to_what_they_moved_as_long_as_it_lives() 
                 assert_there(&backend, 500, goes, true);
             }
         }
+        // It is counted: 1 MiB, and little else comes and goes.
+        assert_eq!(backend.stats().memory_bytes > before + (1 << 19), options.locations);
     }
 }
 
