@@ -70,6 +70,7 @@ impl Failure {
     }
 
     /// An interruption that the command has answered already.
+    #[cfg(feature = "lab")]
     pub(crate) fn interrupted() -> Self {
         Self::new(Code::Interrupted, "")
     }
