@@ -8,7 +8,7 @@
 
 use std::{fs, path::PathBuf};
 
-use bristlecone::Native;
+use bristlecone::{Map, Native, Repo};
 use clap::{Args, ValueEnum};
 
 use crate::{
@@ -153,6 +153,17 @@ fn value(entry: u64, number: u32) -> Vec<u8> {
     }
     value.truncate(VALUE_BYTES);
     value
+}
+
+/// Returns a map of all entries as they are before any was replaced.
+fn load(repo: &Repo<Native>, entries: u64) -> Result<Map> {
+    let mut keys: Vec<u64> = (0..entries).collect();
+    keys.sort_unstable_by_key(|&entry| key(entry));
+    let mut loader = repo.map_loader();
+    for entry in keys {
+        loader.push(&key(entry), &value(entry, 0)[..])?;
+    }
+    Ok(loader.finish()?)
 }
 
 /// Returns what is told of a store: of one that is wrong nothing but that.

@@ -14,7 +14,7 @@ use bristlecone::{
 };
 use bristlecone_any::AnyFormat;
 
-use super::{FORMAT, GcArgs, VALUE_BYTES, key, lines, mega, samples::Samples, value};
+use super::{FORMAT, GcArgs, VALUE_BYTES, key, lines, load, mega, samples::Samples, value};
 use crate::{
     BenchError,
     error::Result,
@@ -70,13 +70,7 @@ impl Churn {
         let repo = Repo::with_backend(FORMAT, Arc::new(backend));
         repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
         let branch = repo.branch("main")?;
-        let mut keys: Vec<u64> = (0..entries).collect();
-        keys.sort_unstable_by_key(|&entry| key(entry));
-        let mut loader = repo.map_loader();
-        for entry in keys {
-            loader.push(&key(entry), &value(entry, 0)[..])?;
-        }
-        let mut map = loader.finish()?;
+        let mut map = load(&repo, entries)?;
         map.commit(&branch, &Info::unsigned("loaded"))?;
         let values = vec![0; entries as usize];
         let commits = 1;

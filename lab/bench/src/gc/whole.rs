@@ -16,7 +16,7 @@ use bristlecone::{
 use bristlecone_any::AnyFormat;
 use rustix::fs::{Advice, fadvise};
 
-use super::{FORMAT, VALUE_BYTES, key, lines, mega, value};
+use super::{FORMAT, VALUE_BYTES, key, lines, load, mega, value};
 use crate::{
     BenchError,
     error::Result,
@@ -141,13 +141,7 @@ impl Whole {
         fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
         let (repo, branch) = open(dir, true)?;
         repo.set_retention(&"last 1 refs/heads/*".parse()?)?;
-        let mut keys: Vec<u64> = (0..entries).collect();
-        keys.sort_unstable_by_key(|&entry| key(entry));
-        let mut loader = repo.map_loader();
-        for entry in keys {
-            loader.push(&key(entry), &value(entry, 0)[..])?;
-        }
-        let mut map = loader.finish()?;
+        let mut map = load(&repo, entries)?;
         let info = Info::unsigned("loaded").durability(Durability::None);
         map.commit(&branch, &info)?;
         let (mut random, mut numbers) = (Random::new(entries), vec![0; entries as usize]);
