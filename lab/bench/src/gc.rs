@@ -91,6 +91,16 @@ pub(crate) fn run(args: &GcArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.json {
         json::read(file)?;
     }
+    // It is drawn at the end, and should not cost a run.
+    if let Some(file) = &args.chart
+        && let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        return Err(BenchError::usage(format!(
+            "--chart {}: there is no folder {}; make it, or name another",
+            file.display(),
+            folder.display()
+        )));
+    }
     let scratch = Scratch::new(args.dir.as_deref())?;
     let machine = Machine::here(&scratch.dir);
     let mut rows = Vec::new();
@@ -130,7 +140,7 @@ pub(crate) fn run(args: &GcArgs, json: bool) -> Result<()> {
                 json::write(file, &svg)?;
                 say!("{} shows files and commits over time", file.display());
             }
-            None => say!("there is nothing to draw: no store went right for long enough"),
+            None => say!("there is nothing to draw: no commits beside collections were measured that went right"),
         }
     }
     report::show_checked(&rows, json)

@@ -118,6 +118,8 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["utxo", "--entries", "1"],
         &["utxo", "--retain", "0"],
         &["gc", "--pairs", "0"],
+        &["gc", "--slice", "100000"],
+        &["gc", "--chart", "nowhere/gc.svg"],
         &["refs", "--refs", "1"],
         &["history", "--commits", "0"],
         &["history", "--commits", "1"],
