@@ -11,6 +11,12 @@ use crate::{
     utxo::{Changes, UtxoStore, lovelace},
 };
 
+/// So many bytes of its block each output takes at least that is spent or created: one that is created has an address of 29
+/// bytes or more, one that is spent is named by a hash of 32.
+const STEP_BYTES_MIN: usize = 33;
+/// So many outputs a block spends and creates at most. Blocks have at most 2 MB, and room for half as many.
+const STEPS_MAX: usize = 1 << 17;
+
 /// What a block does to the set, in order.
 #[derive(Debug)]
 enum Step {
@@ -49,8 +55,12 @@ impl Decoded {
 
     fn decode(&mut self, block: &Block<'_>) -> Result<(), BlockError> {
         let start = block.bytes().as_ptr() as usize;
+        // Steps take more memory than bytes of CBOR that nobody has checked.
+        let steps_max = STEPS_MAX.min(block.bytes().len() / STEP_BYTES_MIN);
         for transaction in block.transactions()? {
             let transaction = transaction?;
+            let offset = transaction.body().as_ptr() as usize - start;
+            let crowded = BlockError { offset, reason: "more outputs are spent and created than a block has room for" };
             self.transactions += 1;
             self.failed += u64::from(transaction.failed());
             let tx = transaction.id();
@@ -59,11 +69,17 @@ impl Decoded {
                 let output = output?;
                 // What is named twice is spent once.
                 if self.named.insert(output) {
+                    if self.steps.len() >= steps_max {
+                        return Err(crowded);
+                    }
                     self.steps.push(Step::Spend { output, tx, found: false });
                 }
             }
             for created in transaction.created() {
                 let (index, cbor) = created?;
+                if self.steps.len() >= steps_max {
+                    return Err(crowded);
+                }
                 let from = cbor.as_ptr() as usize - start;
                 // What is no output should not wait in the set for whoever adds its lovelace up.
                 lovelace(cbor).map_err(|error| BlockError { offset: from + error.offset, ..error })?;
@@ -128,6 +144,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
+    use crate::{Era, made_up::empty_blocks};
 
     fn spends(bytes: &[u8]) -> Vec<OutputRef> {
         let mut decoded = Decoded::default();
@@ -164,5 +181,30 @@ mod tests {
             }
         }
         assert!(tried > 3, "{tried}");
+    }
+
+    #[test]
+    fn a_block_of_more_outputs_than_it_has_room_for_is_refused_before_they_take_memory() {
+        let [empty] = &empty_blocks(&[Era::Shelley])[..] else { panic!("one block") };
+        // What stands before the three parts behind the header; then one transaction that creates so many outputs.
+        let (before, at) = (&empty[..empty.len() - 3], empty.len() - 2);
+        let block = |outputs: usize, output: &[u8]| {
+            let count = (outputs as u32).to_be_bytes();
+            [before, &[0x81, 0xa1, 1, 0x9a], &count, &output.repeat(outputs), &[0x80, 0xa0]].concat()
+        };
+        let real = [&[0x82, 0x58, 29][..], &[7; 29], &[5]].concat();
+        for bytes in [block(1_000_000, &[0x82, 0x40, 5]), block(STEPS_MAX + 1, &real)] {
+            let place = BlockPlace { chunk: 3, offset: 70, bytes: bytes.len() as u32 };
+            let mut decoded = Decoded::default();
+            let error = decoded.read(&Block::parse(&bytes).unwrap(), place).unwrap_err().to_string();
+            let start = format!("chunk 3, byte 70: the block of slot 100 is wrong at byte {at} of the block");
+            assert!(error.starts_with(&start) && error.ends_with("than a block has room for"), "{error}");
+            assert!(decoded.steps.len() <= STEPS_MAX.min(bytes.len() / STEP_BYTES_MIN));
+        }
+        for outputs in [1, 1000, STEPS_MAX] {
+            let mut decoded = Decoded::default();
+            decoded.decode(&Block::parse(&block(outputs, &real)).unwrap()).unwrap();
+            assert_eq!(decoded.steps.len(), outputs);
+        }
     }
 }
