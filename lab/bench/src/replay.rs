@@ -254,7 +254,7 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
     let Some(middle) = crate::report::median(&runs) else { return Row::default() };
     let mut row = Row::of_runs(middle, &runs, machine);
     row.name = job.row_name();
-    row.scenario = format!("tezos-{}commits", middle.commits);
+    row.scenario = job.scenario(middle.commits);
     row.backend = job.backend.name().into();
     row.durability = job.durability().name().into();
     row.variant = job.variant();

@@ -151,7 +151,7 @@ fn rows_are_merged_and_runs_are_processes() {
         ["bristlecone disk none", "bristlecone disk grouped", "bristlecone disk synced", "other disk synced"]
     );
     for row in rows {
-        assert_eq!((&row["scenario"], &row["commits"]), (&"tezos-2commits".into(), &2.into()));
+        assert_eq!((&row["scenario"], &row["commits"]), (&"tezos-2commits-synthetic-flat-25commits".into(), &2.into()));
         assert_eq!(row["total_ops"].as_u64().unwrap(), {
             let rows = row["replay"]["rows"].as_object().unwrap();
             rows.values().map(|count| count.as_u64().unwrap()).sum::<u64>()

@@ -126,7 +126,7 @@ impl Irmin {
         if row.replay.is_none() {
             return Err(failed("it printed a row of a replay without the key \"replay\"".into()));
         }
-        Ok(row)
+        Ok(Row { scenario: job.scenario(row.commits), ..row })
     }
 
     /// Runs the program and returns its row, with the memory that it took.

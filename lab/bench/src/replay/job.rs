@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Switches;
 
+/// The file, without its ending, of the trace whose rows are published; their scenarios do not name it.
+const PUBLISHED: &str = "synthetic-early-101commits";
+
 /// One replay, as it is handed to the process that does it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayJob {
@@ -74,6 +77,13 @@ impl ReplayJob {
             strict: false,
             name: "bristlecone".into(),
         }
+    }
+
+    /// Returns the row's scenario: how many commits there were, and of which trace, by the name of its file.
+    #[must_use]
+    pub fn scenario(&self, commits: u64) -> String {
+        let trace = self.trace.file_stem().unwrap_or_default().to_string_lossy();
+        if trace == PUBLISHED { format!("tezos-{commits}commits") } else { format!("tezos-{commits}commits-{trace}") }
     }
 
     /// Returns the row's name: the prefix, the backend with its durability, and what is not as usual.
@@ -250,5 +260,13 @@ mod tests {
         job.empty_blobs = true;
         job.chunked = Some(Chunking { domains: 2, fibers: 3 });
         assert_eq!(job.row_name(), "bristlecone disk synced chunked=2x3 empty-blobs no-maps");
+    }
+
+    #[test]
+    fn traces_of_as_many_commits_have_scenarios_of_their_own() {
+        let scenario = |trace: &str| ReplayJob::new(trace, "d").scenario(90);
+        assert_eq!(scenario("data/made.repr"), "tezos-90commits-made");
+        assert_eq!(scenario("other.repr"), "tezos-90commits-other");
+        assert_eq!(scenario("data/synthetic-early-101commits.repr"), "tezos-90commits", "as it is published");
     }
 }
