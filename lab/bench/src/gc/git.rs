@@ -15,7 +15,7 @@ use crate::{
     BenchError,
     error::Result,
     measure::folder_bytes,
-    peers::program::{git, said_by_git},
+    peers::program::{git, said_by_git, written_by_git},
     rss::Sampler,
 };
 
@@ -154,9 +154,10 @@ impl OtherStore for GitHistory {
         if kept != wanted.to_string() {
             return Ok(Some(format!("{kept} commits are kept, and there should be {wanted}")));
         }
-        let mut command = git(&self.dir);
-        command.args(["archive", "--format=tar", MAIN]).stdout(Stdio::piped());
-        let archive = command.output().map_err(failed)?.stdout;
+        let archive = match written_by_git(&self.dir, &["archive", "--format=tar", MAIN]) {
+            Ok(archive) => archive,
+            Err(reason) => return Ok(Some(reason)),
+        };
         for (entry, &number) in (0..).zip(numbers) {
             if file_in(&archive, &path(entry)) != Some(&value(entry, number)[..]) {
                 return Ok(Some(format!("entry {entry} holds something else")));

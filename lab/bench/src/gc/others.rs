@@ -309,5 +309,8 @@ mod tests {
         let mut numbers = churned.numbers;
         numbers[299] += 1;
         assert_eq!(store.check(&numbers).unwrap().as_deref(), Some("entry 299 holds something else"));
+        crate::peers::program::said_by_git(dir.path(), &["config", "tar.umask", "none"]).unwrap();
+        let wrong = store.check(&numbers).unwrap().unwrap();
+        assert!(wrong.starts_with("git archive --format=tar refs/heads/main: exit status: 128: fatal: "), "{wrong}");
     }
 }

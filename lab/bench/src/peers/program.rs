@@ -22,9 +22,18 @@ pub(crate) fn git(repository: &Path) -> Command {
 /// # Errors
 /// What it said of a failure.
 pub(crate) fn said_by_git(repository: &Path, arguments: &[&str]) -> std::result::Result<String, String> {
+    let said = written_by_git(repository, arguments)?;
+    Ok(String::from_utf8_lossy(&said).trim_end().to_owned())
+}
+
+/// Runs git in a repository and returns what it writes to standard output.
+///
+/// # Errors
+/// What it said of a failure.
+pub(crate) fn written_by_git(repository: &Path, arguments: &[&str]) -> std::result::Result<Vec<u8>, String> {
     let output = git(repository).args(arguments).output().map_err(|error| format!("git: {error}"))?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        return Ok(output.stdout);
     }
     let said = [output.stdout, output.stderr].concat();
     Err(format!("git {}: {}: {}", arguments.join(" "), output.status, String::from_utf8_lossy(&said).trim()))
