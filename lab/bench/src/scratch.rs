@@ -26,6 +26,9 @@ use crate::{
 /// What the folders are called, before the number of their process: of the suite and of imports, of replays, of raw reads.
 const NAMES: [&str; 3] = ["bristlecone-bench", "bristlecone-replay", "bristlecone-io"];
 
+/// So many folders are made and cannot be locked before that is an error: where a file system changes their numbers, none can.
+const TRIES_MAX: u32 = 20;
+
 /// The folders that this process is to remove, should it be interrupted.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -63,10 +66,14 @@ impl Scratch {
     }
 
     fn make(above: &Path, name: &str) -> Result<Self> {
+        Self::make_with(above, name, lock)
+    }
+
+    fn make_with(above: &Path, name: &str, lock: fn(&Path) -> io::Result<Option<File>>) -> Result<Self> {
         remove_on_interrupt();
         sweep(above);
         let process = std::process::id();
-        let mut number = 0;
+        let (mut number, mut tries) = (0, 1);
         loop {
             let more = if number == 0 { String::new() } else { format!("-{number}") };
             let dir = above.join(format!("{name}-{process}{more}"));
@@ -75,11 +82,16 @@ impl Scratch {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(BenchError::io(&dir))?,
             }
-            // Another process may have swept the folder before it was locked.
-            let Ok(lock) = lock(&dir) else { continue };
-            spread(&dir);
-            live().push(dir.clone());
-            return Ok(Self { dir, _lock: lock });
+            match lock(&dir) {
+                Ok(lock) => {
+                    spread(&dir);
+                    live().push(dir.clone());
+                    return Ok(Self { dir, _lock: lock });
+                }
+                Err(error) if tries == TRIES_MAX => return Err(BenchError::io(&dir)(error)),
+                // Another process may have swept the folder before it was locked.
+                Err(_) => tries += 1,
+            }
         }
     }
 }
@@ -175,7 +187,7 @@ fn lock(dir: &Path) -> io::Result<Option<File>> {
     if (locked.dev(), locked.ino()) == (here.dev(), here.ino()) {
         Ok(Some(folder))
     } else {
-        Err(io::ErrorKind::NotFound.into())
+        Err(io::Error::other("the folder that was locked is no longer there, or the file system changes its number"))
     }
 }
 
@@ -242,6 +254,14 @@ mod tests {
         let dir = first.dir.clone();
         drop(first);
         assert!(!dir.exists() && second.dir.is_dir());
+    }
+
+    #[test]
+    fn folders_none_of_which_can_be_locked_are_an_error() {
+        let above = tempfile::tempdir().unwrap();
+        let error = Scratch::make_with(above.path(), NAMES[0], |_| Err(io::Error::other("another"))).unwrap_err();
+        assert!(matches!(&error, BenchError::Io { source, .. } if source.to_string() == "another"), "{error}");
+        assert_eq!(fs::read_dir(above.path()).unwrap().count(), TRIES_MAX as usize);
     }
 
     #[test]
