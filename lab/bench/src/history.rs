@@ -7,16 +7,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Instant,
 };
 
-use bristlecone::{
-    CommitId, Durability, Info, LogOptions, Native, Repo, Signature, Tree,
-    disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
-};
-use bristlecone_any::AnyFormat;
+use bristlecone::{CommitId, Durability, Info, LogOptions, Native, Repo, Signature, Tree, disk::DiskOptions};
 use clap::Args;
 
 use crate::{
@@ -105,18 +99,9 @@ struct Long {
     runs: Vec<(&'static str, Run)>,
 }
 
-fn open(dir: &Path) -> Result<Repo> {
-    let backend = DiskBackend::open(Arc::new(RealStorage::new(dir)), None, DiskOptions::default(), false)?;
-    Ok(Repo::with_backend(Native::new(), Arc::new(backend)))
-}
-
 impl Long {
     fn new(dir: &Path, args: &HistoryArgs) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
-        let storage = Arc::new(RealStorage::new(dir));
-        let tag = AnyFormat::from(Native::new()).tag();
-        let backend = Arc::new(DiskBackend::create(storage, tag, DiskOptions::default())?);
-        let repo = Repo::with_backend(Native::new(), backend);
+        let repo = Repo::create(dir, Native::new(), DiskOptions::default())?;
         repo.set_indexing(!args.unindexed);
         let (main, side, loose, unindexed) = (Vec::new(), Vec::new(), None, args.unindexed);
         Ok(Self { dir: dir.to_owned(), repo, main, side, loose, unindexed, random: 1, runs: Vec::new() })
@@ -159,7 +144,7 @@ impl Long {
             // An earlier question has stored what it learnt.
             fs::remove_dir_all(&derived).map_err(BenchError::io(&derived))?;
         }
-        open(&self.dir)
+        Ok(Repo::open(&self.dir, DiskOptions::default())?)
     }
 
     /// Times the operations of a part, each on its own.
@@ -240,7 +225,7 @@ impl Long {
             // Closing the stores is no part of the questions.
             drop(self.first_of(part, line)?);
         }
-        self.repo = open(&self.dir)?;
+        self.repo = Repo::open(&self.dir, DiskOptions::default())?;
         Ok(())
     }
 

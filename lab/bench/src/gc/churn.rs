@@ -1,22 +1,14 @@
 //! Commits of one entry each to a store of ours that keeps its last commits, in slices with collections and without in turn.
 
 use std::{
-    fs,
     path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use bristlecone::{
-    Branch, Durability, Info, LogOptions, Map, Native, Repo, SweepLimits,
-    disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
-};
-use bristlecone_any::AnyFormat;
+use bristlecone::{Branch, Durability, Info, LogOptions, Map, Native, Repo, SweepLimits, disk::DiskOptions};
 
 use super::{FORMAT, GcArgs, VALUE_BYTES, key, lines, load, mega, samples::Samples, value};
 use crate::{
-    BenchError,
     error::Result,
     machine::Machine,
     measure::Run,
@@ -63,11 +55,9 @@ struct Slices {
 
 impl Churn {
     pub(super) fn new(dir: &Path, entries: u64, durability: Durability, retain: usize) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
         let options = DiskOptions::default();
         let segment_bytes = options.segment_bytes;
-        let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
-        let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+        let repo = Repo::create(dir, FORMAT, options)?;
         repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
         let branch = repo.branch("main")?;
         let mut map = load(&repo, entries)?;

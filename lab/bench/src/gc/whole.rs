@@ -3,17 +3,14 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    sync::Arc,
     time::Instant,
 };
 
 use bristlecone::{
     Branch, Durability, Format, Info, Native, Repo, Snapshot, SweepLimits,
     core::{Kind, ObjRef, Object},
-    disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
+    disk::DiskOptions,
 };
-use bristlecone_any::AnyFormat;
 use rustix::fs::{Advice, fadvise};
 
 use super::{FORMAT, VALUE_BYTES, key, lines, load, mega, value};
@@ -124,13 +121,8 @@ struct Whole {
 }
 
 fn open(dir: &Path, new: bool) -> Result<(Repo<Native>, Branch<Native>)> {
-    let (storage, options) = (Arc::new(RealStorage::new(dir)), DiskOptions::default());
-    let backend = if new {
-        DiskBackend::create(storage, AnyFormat::from(FORMAT).tag(), options)?
-    } else {
-        DiskBackend::open(storage, None, options, false)?
-    };
-    let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+    let options = DiskOptions::default();
+    let repo = if new { Repo::create(dir, FORMAT, options)? } else { Repo::open(dir, options)? };
     repo.set_collecting(false);
     let branch = repo.branch("main")?;
     Ok((repo, branch))
@@ -138,7 +130,6 @@ fn open(dir: &Path, new: bool) -> Result<(Repo<Native>, Branch<Native>)> {
 
 impl Whole {
     fn create(dir: &Path, entries: u64) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
         let (repo, branch) = open(dir, true)?;
         repo.set_retention(&"last 1 refs/heads/*".parse()?)?;
         let mut map = load(&repo, entries)?;

@@ -1,14 +1,10 @@
 //! The set as a native map on the disk engine, with history and hashes.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Branch, Durability, Info, LogOptions, Map, MemoryBackend, Native, Repo, SweepLimits,
-    disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
+    Branch, Durability, Info, LogOptions, Map, MemoryBackend, Native, Repo, SweepLimits, disk::DiskOptions,
 };
-
-use bristlecone_any::AnyFormat;
 
 use super::{
     COMPARED_MAX, Retained, UtxoTable,
@@ -38,10 +34,7 @@ pub(super) struct NativeSet {
 
 impl NativeSet {
     pub(super) fn create(dir: &Path, durability: Durability, retain: Option<u32>) -> Result<Self> {
-        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
-        let options = DiskOptions::default().map_bytes(MAP_BYTES);
-        let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
-        let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+        let repo = Repo::create(dir, FORMAT, DiskOptions::default().map_bytes(MAP_BYTES))?;
         if let Some(retain) = retain {
             repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
         }
