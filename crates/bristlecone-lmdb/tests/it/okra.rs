@@ -11,13 +11,32 @@ mod stored;
 mod sync;
 mod written;
 
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
-use bristlecone_lmdb::okra::{Mode, OkraMap, OkraOptions};
+use bristlecone_lmdb::okra::{Mode, OkraMap, OkraOptions, OkraRoot};
 
 /// Makes an empty map that does not sync: what tests of contents need.
 fn create(dir: &Path, mode: Mode) -> OkraMap {
     OkraMap::create(dir, &OkraOptions::default().mode(mode).sync(false)).unwrap()
+}
+
+/// Sets entries in one batch, and returns the root.
+fn set_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(map: &OkraMap, entries: impl IntoIterator<Item = (K, V)>) -> OkraRoot {
+    let mut writer = map.write().unwrap();
+    writer.set_many(entries).unwrap();
+    writer.commit().unwrap()
+}
+
+/// Does a test in another process, to which a variable names the folder.
+fn in_a_child(test: &str, variable: &str, dir: &Path) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "--test-threads=1", &format!("okra::{test}")])
+        .env(variable, dir)
+        .output()
+        .unwrap()
 }
 
 /// Numbers that look random, from a seed that a failure prints.

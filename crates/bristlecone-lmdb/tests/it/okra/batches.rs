@@ -1,12 +1,13 @@
 //! The root and the bytes are a function of the entries: random changes against the model.
 
-use std::{fs, panic::AssertUnwindSafe, path::Path, process::Command};
+use std::{fs, panic::AssertUnwindSafe, path::Path};
 
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions, OkraWriter};
 
 use super::{
-    Numbers, create,
+    Numbers, create, in_a_child,
     model::{self, Contents},
+    set_many,
 };
 use crate::backend::growth::limit_files;
 
@@ -212,9 +213,7 @@ fn a_full_map_says_so_and_stays_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let options = OkraOptions::default().sync(false).map_bytes_max(1 << 20);
     let map = OkraMap::create(dir.path(), &options).unwrap();
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    let root = writer.commit().unwrap();
+    let root = set_many(&map, [(b"a", b"foo")]);
     let mut writer = map.write().unwrap();
     for number in 0..100_000_u32 {
         writer.set(&number.to_be_bytes(), b"a value of a few bytes").unwrap();
@@ -255,14 +254,8 @@ fn a_full_disk_says_so_and_the_map_stays_as_it_was() {
     }
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    writer.commit().unwrap();
+    set_many(&map, [(b"a", b"foo")]);
     drop(map);
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "okra::batches::a_full_disk_says_so_and_the_map_stays_as_it_was", "--nocapture"])
-        .env(DIR, dir.path())
-        .output()
-        .unwrap();
+    let child = in_a_child("batches::a_full_disk_says_so_and_the_map_stays_as_it_was", DIR, dir.path());
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }

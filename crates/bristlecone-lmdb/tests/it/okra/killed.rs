@@ -12,8 +12,9 @@ use std::{
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions};
 
 use super::{
-    Numbers,
+    Numbers, in_a_child,
     model::{self, Contents},
+    set_many,
 };
 use crate::backend::processes::{end_child, fork_child, wait_for_child};
 
@@ -118,9 +119,7 @@ fn killed_readers_take_no_room_and_no_places() {
     let dir = tempfile::tempdir().unwrap();
     let map = OkraMap::create(dir.path(), &OkraOptions::default().sync(false)).unwrap();
     let set = |number: u32| {
-        let mut writer = map.write().unwrap();
-        writer.set(b"key", &[number as u8; 3000]).unwrap();
-        writer.commit().unwrap();
+        set_many(&map, [(b"key", [number as u8; 3000])]);
     };
     set(0);
     kill_a_reader(dir.path());
@@ -180,14 +179,8 @@ fn a_forked_process_opens_the_map_anew() {
     }
     let dir = tempfile::tempdir().unwrap();
     let map = OkraMap::create(dir.path(), &OkraOptions::default().sync(false)).unwrap();
-    let mut writer = map.write().unwrap();
-    (0..2000_u32).for_each(|number| writer.set(&number.to_be_bytes(), b"before").unwrap());
-    writer.commit().unwrap();
+    set_many(&map, (0..2000_u32).map(|number| (number.to_be_bytes(), b"before")));
     drop(map);
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "--test-threads=1", "okra::killed::a_forked_process_opens_the_map_anew"])
-        .env(DIR, dir.path())
-        .output()
-        .unwrap();
+    let child = in_a_child("killed::a_forked_process_opens_the_map_anew", DIR, dir.path());
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }

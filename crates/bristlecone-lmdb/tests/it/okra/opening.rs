@@ -1,11 +1,11 @@
 //! Opening: what is there, what is not a map, and what must not be touched.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions};
 use heed::{EnvOpenOptions, types::Bytes};
 
-use super::{create, model};
+use super::{create, in_a_child, model, set_many};
 
 /// Writes entries into an environment with another crate.
 fn write_stored(dir: &Path, entries: &[(&[u8], &[u8])]) {
@@ -133,9 +133,7 @@ fn each_file_has_one_lock_whatever_path_leads_to_it() {
 fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    let root = writer.commit().unwrap();
+    let root = set_many(&map, [(b"a", b"foo")]);
     drop(map);
     let file = dir.path().join("alone.mdb");
     fs::rename(dir.path().join("data.mdb"), &file).unwrap();
@@ -144,9 +142,7 @@ fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
     let dir = tempfile::tempdir().unwrap();
     let options = |name: &str| OkraOptions::default().sync(false).database(name);
     let map = OkraMap::create(dir.path(), &options("one")).unwrap();
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    assert_eq!(writer.commit().unwrap(), root);
+    assert_eq!(set_many(&map, [(b"a", b"foo")]), root);
     drop(map);
     assert!(matches!(OkraMap::open(dir.path(), &options("two")), Err(OkraError::NoMap { .. })));
     let map = OkraMap::open(dir.path(), &options("one").read_only(true)).unwrap();
@@ -165,9 +161,7 @@ fn a_file_that_was_made_alone_opens_again() {
     let file = dir.path().join("alone.mdb");
     fs::write(&file, []).unwrap();
     let map = OkraMap::create(&file, &OkraOptions::default()).unwrap();
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    let root = writer.commit().unwrap();
+    let root = set_many(&map, [(b"a", b"foo")]);
     assert_eq!(map.read().unwrap().check().unwrap().root, root);
     drop(map);
     let map = OkraMap::open(&file, &OkraOptions::default()).unwrap();
@@ -179,9 +173,7 @@ fn a_named_map_is_refused_beside_an_unnamed_one() {
     let dir = tempfile::tempdir().unwrap();
     let options = OkraOptions::default();
     let map = OkraMap::create(dir.path(), &options).unwrap();
-    let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
-    let root = writer.commit().unwrap();
+    let root = set_many(&map, [(b"a", b"foo")]);
     drop(map);
     let before = fs::read(dir.path().join("data.mdb")).unwrap();
     let named = OkraMap::create(dir.path(), &options.clone().database("x"));
@@ -253,9 +245,7 @@ fn a_map_whose_table_of_readers_cannot_be_written_is_read() {
     for has_table in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let map = create(dir.path(), Mode::Store);
-        let mut writer = map.write().unwrap();
-        writer.set(b"a", b"foo").unwrap();
-        writer.commit().unwrap();
+        set_many(&map, [(b"a", b"foo")]);
         drop(map);
         let rights = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         let table = dir.path().join("lock.mdb");
@@ -266,11 +256,7 @@ fn a_map_whose_table_of_readers_cannot_be_written_is_read() {
         }
         rights(&dir.path().join("data.mdb"), 0o444);
         rights(dir.path(), 0o555);
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "okra::opening::a_map_whose_table_of_readers_cannot_be_written_is_read", "--nocapture"])
-            .env(DIR, dir.path())
-            .output()
-            .unwrap();
+        let child = in_a_child("opening::a_map_whose_table_of_readers_cannot_be_written_is_read", DIR, dir.path());
         rights(dir.path(), 0o755);
         assert!(child.status.success(), "{has_table}: {}", String::from_utf8_lossy(&child.stderr));
         assert_eq!(table.exists(), has_table);

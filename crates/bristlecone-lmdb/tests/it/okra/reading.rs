@@ -2,15 +2,9 @@
 
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
-use bristlecone_lmdb::okra::{Entry, Mode, OkraMap, OkraSnapshot};
+use bristlecone_lmdb::okra::{Entry, Mode, OkraSnapshot};
 
-use super::{Numbers, create, model::Contents};
-
-fn fill(map: &OkraMap, contents: &Contents) {
-    let mut writer = map.write().unwrap();
-    writer.set_many(contents).unwrap();
-    writer.commit().unwrap();
-}
+use super::{Numbers, create, model::Contents, set_many};
 
 fn sample(count: u32) -> Contents {
     (0..count).map(|n| ((n * 3).to_be_bytes()[2..].to_vec(), format!("value {n}").into_bytes())).collect()
@@ -25,7 +19,7 @@ fn ranges_are_those_of_an_ordered_map_from_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
     let contents = sample(400);
-    fill(&map, &contents);
+    set_many(&map, &contents);
     let reader = map.read().unwrap();
     let mut numbers = Numbers(5);
     for round in 0..2000 {
@@ -80,7 +74,7 @@ fn a_cursor_goes_where_it_is_sent() {
     assert_eq!(cursor.seek(b"a").unwrap(), None);
 
     let contents = sample(300);
-    fill(&map, &contents);
+    set_many(&map, &contents);
     assert_eq!(empty.entries().unwrap().count(), 0, "a snapshot stays as it is");
     let reader = map.read().unwrap();
     let all: Vec<_> = contents.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -113,7 +107,7 @@ fn a_cursor_goes_where_it_is_sent() {
     }
     assert!(!reader.contains(&[0, 4]).unwrap());
     let long = [9; 300];
-    fill(&map, &Contents::from([(long.to_vec(), b"long".to_vec())]));
+    set_many(&map, &Contents::from([(long.to_vec(), b"long".to_vec())]));
     assert_eq!(map.read().unwrap().get(&long).unwrap(), Some(&b"long"[..]));
 }
 
@@ -134,7 +128,7 @@ fn the_nodes_below_the_root_lead_to_all_entries() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
     let contents = sample(2000);
-    fill(&map, &contents);
+    set_many(&map, &contents);
     let reader = map.read().unwrap();
     let root = reader.root().unwrap();
     assert_eq!(reader.node(root.level, None).unwrap(), Some(root.hash));
@@ -154,7 +148,7 @@ fn the_nodes_below_the_root_lead_to_all_entries() {
 fn many_readers_and_a_writer_do_not_disturb_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
-    fill(&map, &sample(100));
+    set_many(&map, &sample(100));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

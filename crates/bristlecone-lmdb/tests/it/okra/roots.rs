@@ -2,7 +2,7 @@
 
 use bristlecone_lmdb::okra::{Mode, OkraRoot};
 
-use super::{create, model};
+use super::{create, model, set_many};
 
 /// The entries of a row: keys are numbers, and values the first bytes of their hashes.
 fn entries(count: u32, value_bytes: usize) -> Vec<([u8; 4], Vec<u8>)> {
@@ -36,14 +36,11 @@ fn roots_are_those_of_okra_whichever_way_a_map_is_filled() {
         assert_eq!(writer.load_sorted(entries.iter().map(|(key, value)| (key, value))).unwrap(), entries.len() as u64);
         assert_eq!(text(writer.commit().unwrap()), expected, "loaded: {row}");
 
-        let mut writer = maps[1].write().unwrap();
-        writer.set_many(entries.iter().rev().map(|(key, value)| (key, value))).unwrap();
-        assert_eq!(text(writer.commit().unwrap()), expected, "in one batch: {row}");
+        let root = set_many(&maps[1], entries.iter().rev().map(|(key, value)| (key, value)));
+        assert_eq!(text(root), expected, "in one batch: {row}");
 
         for batch in entries.chunks(entries.len().div_ceil(40).max(1)) {
-            let mut writer = maps[2].write().unwrap();
-            writer.set_many(batch.iter().map(|(key, value)| (key, value))).unwrap();
-            writer.commit().unwrap();
+            set_many(&maps[2], batch.iter().map(|(key, value)| (key, value)));
         }
         assert_eq!(text(maps[2].read().unwrap().root().unwrap()), expected, "in many batches: {row}");
 
@@ -67,9 +64,7 @@ fn small_maps_of_text_have_the_roots_of_okra() {
     for (entries, expected) in rows {
         let dir = tempfile::tempdir().unwrap();
         let map = create(dir.path(), Mode::Store);
-        let mut writer = map.write().unwrap();
-        writer.set_many(entries.iter().copied()).unwrap();
-        assert_eq!(text(writer.commit().unwrap()), expected);
+        assert_eq!(text(set_many(&map, entries.iter().copied())), expected);
     }
 }
 
@@ -79,9 +74,7 @@ fn a_map_whose_entries_were_all_removed_is_the_empty_one() {
         let dir = tempfile::tempdir().unwrap();
         let map = create(dir.path(), Mode::Store);
         let entries = entries(count, 8);
-        let mut writer = map.write().unwrap();
-        writer.set_many(entries.iter().map(|(key, value)| (key, value))).unwrap();
-        assert!(writer.commit().unwrap().level > 0);
+        assert!(set_many(&map, entries.iter().map(|(key, value)| (key, value))).level > 0);
         let mut writer = map.write().unwrap();
         entries.iter().for_each(|(key, _)| writer.remove(key).unwrap());
         assert_eq!(text(writer.commit().unwrap()), "0,af1349b9f5f9a1a6a0404dea36dcc949");

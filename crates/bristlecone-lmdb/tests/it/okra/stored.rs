@@ -8,6 +8,7 @@ use heed::{EnvOpenOptions, types::Bytes};
 use super::{
     Numbers, create,
     model::{self, Stored},
+    set_many,
 };
 
 /// Makes the unnamed database hold exactly `wanted`, with another crate.
@@ -29,9 +30,7 @@ fn write_over(dir: &Path, wanted: &Stored) {
 
 fn fill(dir: &Path) -> Stored {
     let map = create(dir, Mode::Store);
-    let mut writer = map.write().unwrap();
-    writer.set_many((0..3000_u32).map(|n| (n.to_be_bytes(), format!("value {n}")))).unwrap();
-    writer.commit().unwrap();
+    set_many(&map, (0..3000_u32).map(|n| (n.to_be_bytes(), format!("value {n}"))));
     drop(map);
     model::stored(dir)
 }
