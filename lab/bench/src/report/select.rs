@@ -204,13 +204,20 @@ pub(super) fn column_name(row: &Row) -> &'static str {
     match (row.backend.as_str(), row.durability.as_str()) {
         ("memory", _) => "memory",
         (_, "synced") => "disk synced",
-        (_, "grouped") => "disk grouped",
+        // Of other backends replays alone are grouped.
+        ("lsm", "grouped") => "lsm grouped",
+        ("lmdb", "grouped") => "lmdb grouped",
+        ("fs", "grouped") => "fs grouped",
+        (_, "grouped") => GROUPED,
         _ if row.name.contains("disk synced") => "disk synced",
         _ => "disk none",
     }
 }
 
 pub(super) const COLUMNS: [&str; 3] = ["memory", "disk none", "disk synced"];
+
+/// A column that only tables have in which it occurs.
+pub(super) const GROUPED: &str = "disk grouped";
 
 /// The columns of other backends.
 pub(super) const OTHERS: [&str; 6] = ["lsm none", "lsm synced", "lmdb none", "lmdb synced", "fs none", "fs synced"];

@@ -12,7 +12,8 @@ use super::{
     places::{Places, same_machine},
     row::Row,
     select::{
-        COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, sizes_of, suite_of, suites, sweep_stem,
+        COLUMNS, GROUPED, Kinds, OTHERS, all_columns, column_name, operation, scenarios, sizes_of, suite_of, suites,
+        sweep_stem,
     },
     table::{Table, bytes, mebibytes, rate, time},
 };
@@ -131,14 +132,16 @@ fn apart(rows: &[&Row], places: &Places) -> Vec<Table> {
     let tables = |variant: &str| {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.variant == variant && !gc::is_other(row)).copied().collect();
         let titled = |title: &str| if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
+        let mut columns = COLUMNS.to_vec();
+        columns.extend(rows.iter().any(|row| column_name(row) == GROUPED).then_some(GROUPED));
         [
             rates(
                 &titled("Collections, refs, histories, objects: operations per second (medians)"),
                 &rows,
-                &COLUMNS,
+                &columns,
                 places,
             ),
-            details(&titled("Details: collections, refs, histories, objects"), &rows, &COLUMNS, places),
+            details(&titled("Details: collections, refs, histories, objects"), &rows, &columns, places),
             scaling(&titled("Checks and large commits: from one thread to two"), &rows, &COLUMNS),
         ]
     };

@@ -1,7 +1,7 @@
 //! Tables of made-up rows.
 
 use super::*;
-use crate::report::{GcFigures, GcSample, readme::render};
+use crate::report::{GcFigures, GcSample, ReplayFigures, readme::render};
 
 fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
     let target = if backend == "memory" { "memory".to_owned() } else { format!("{backend} {durability}") };
@@ -52,6 +52,20 @@ fn a_line_compares_backends_and_durabilities() {
     assert_eq!(tables[2].lines, [["reads-random-long-20B, memory", "4.00 M", "7.00 M", "1.75"]]);
     assert_eq!(tables[3].lines[1], ["disk none, +all", "2.00 M (4.00)"]);
     assert_eq!(tables[5].lines.iter().map(|line| &line[2][..]).collect::<Vec<_>>(), ["–", "1.25"]);
+}
+
+#[test]
+fn rows_whose_commits_share_syncs_are_shown_as_what_they_are() {
+    let replay = Some(Box::new(ReplayFigures::default()));
+    let rows = [
+        row("disk", "grouped", "gc-uncollected-1000", 4000.0),
+        Row { replay, ..row("lsm", "grouped", "tezos-9commits", 1000.0) },
+    ];
+    let tables = sections(&rows);
+    let lines = |title: &str| &tables.iter().find(|table| table.title.starts_with(title)).unwrap().lines;
+    assert_eq!(lines("Collections")[0], ["gc-uncollected-1000", "commit", "–", "–", "–", "4.00 k"]);
+    assert_eq!(lines("Details: collections")[0][0], "gc-uncollected-1000, disk grouped");
+    assert_eq!(lines("Replay of a trace")[0][0], "tezos-9commits, lsm grouped");
 }
 
 #[test]
