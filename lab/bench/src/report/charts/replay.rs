@@ -9,11 +9,11 @@ use crate::report::{
     table::{bytes, count, rate, short, time},
 };
 
-/// How a replay went: rows per second, memory and the latency of commits over the commits, for each backend. Of several
+/// How a replay went: rows per second, memory and the latency of commits over the commits, in memory and on disk. Of several
 /// traces and ways to replay them the first is shown.
 pub(super) fn over_time(rows: &[&Row]) -> Option<String> {
-    let has_series = |row: &&&Row| row.replay.as_ref().is_some_and(|replay| replay.series.len() > 1);
-    let mut rows: Vec<&Row> = rows.iter().filter(has_series).copied().collect();
+    let has_series = |row: &Row| row.replay.as_ref().is_some_and(|replay| replay.series.len() > 1);
+    let mut rows: Vec<&Row> = rows.iter().copied().filter(|row| is_drawn(row) && has_series(row)).collect();
     // As recorded, if it was replayed so.
     rows.sort_by_key(|row| !row.variant.is_empty());
     let first = *rows.first()?;
@@ -74,10 +74,16 @@ pub(super) fn over_time(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+/// Whether charts of replays have a colour for a row: they are of memory and the disk engine.
+fn is_drawn(row: &Row) -> bool {
+    COLUMNS.contains(&column_name(row))
+}
+
 /// Rows per second of every replay, in groups of the trace and the way it was replayed.
 pub(super) fn rates(rows: &[&Row]) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| is_drawn(row)).collect();
     let mut ways: Vec<(&str, &str)> = Vec::new();
-    for row in rows {
+    for row in &rows {
         if !ways.contains(&(&row.scenario, &row.variant)) {
             ways.push((&row.scenario, &row.variant));
         }
@@ -99,7 +105,7 @@ pub(super) fn rates(rows: &[&Row]) -> Option<String> {
         title: "A trace replayed: rows per second".into(),
         about: "Bars: rows of the trace per second for each backend and way to replay it.".into(),
         axis: "rows of the trace per second: median, and from the slowest run to the fastest".into(),
-        legend: legend(rows),
+        legend: legend(&rows),
         columns: vec![String::new()],
         groups: vec![Group { title: String::new(), bars }],
         form: Form::Linear,

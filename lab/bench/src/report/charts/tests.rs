@@ -209,6 +209,11 @@ fn a_replay_is_drawn_as_recorded_with_every_backend() {
     assert_eq!(over_time.matches("<polyline").count(), 3 * 5);
     assert!(over_time.contains("p99 4.50 ms"));
     assert!(charts[1].1.contains("tezos-90commits, paths=v0+v1"));
+    // A replay on another backend has no line, and no place in the legend.
+    let other = replay("lsm", "none", "");
+    assert!(drawn(std::slice::from_ref(&other)).is_empty(), "a chart without a line");
+    let [one, two, three, four] = rows;
+    assert_eq!(drawn(&[other, one, two, three, four]), charts);
 }
 
 #[test]
