@@ -51,7 +51,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the options for reading and writing, with the defaults of [`DiskOptions`] and [`GitOptions`].
+    /// Returns the options for reading and writing, with the defaults of each backend's own options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -110,6 +110,13 @@ impl OpenOptions {
     #[must_use]
     pub fn disk(mut self, options: DiskOptions) -> Self {
         self.disk = options;
+        self
+    }
+
+    /// All options of the backend of one file an object; those above that are set later count for it, too.
+    #[must_use]
+    pub fn fs(mut self, options: FsOptions) -> Self {
+        self.fs = options;
         self
     }
 

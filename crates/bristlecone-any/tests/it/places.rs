@@ -12,6 +12,8 @@ use bristlecone::{
     Error as StoreError,
     core::git::Algorithm,
     disk::{DiskBackend, DiskOptions, FormatTag},
+    engine::StoreLock,
+    fs::FsOptions,
     storage::RealStorage,
 };
 use bristlecone_any::{
@@ -281,6 +283,22 @@ fn reading_only_writes_nothing() {
     assert!(matches!(error, Error::Store(StoreError::ReadOnly)), "{error:?}");
     assert_eq!(files(dir.path()), before);
     assert!(!dir.path().join("new").exists());
+}
+
+#[test]
+fn options_of_one_file_an_object_are_taken_as_those_of_others_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OpenOptions::new().fs(FsOptions::default().lock_wait_ms(20));
+    let repo = options.create(Place::Fs(dir.path().to_owned())).unwrap();
+    let lock = StoreLock::new(Arc::new(RealStorage::new(dir.path())), "lock", 1000);
+    let held = lock.take().unwrap();
+    let main = repo.branch("main").unwrap();
+    let refused = main.edit(&bristlecone::Info::message("no"), |tree| tree.set("a", "1"));
+    let Err(StoreError::Locked { waited_ms, .. }) = refused else { panic!("{refused:?}") };
+    assert!((20..10_000).contains(&waited_ms), "{waited_ms} ms");
+    drop(held);
+    commit(&repo, "main", &[("a", "1")]);
+    assert_eq!(value(&repo, "main", "a").as_deref(), Some(&b"1"[..]));
 }
 
 #[test]
