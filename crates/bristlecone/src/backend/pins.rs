@@ -121,7 +121,6 @@ impl Pins {
 
     /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
     /// `appended` counts what was appended by now, in whatever order the backend has.
-    #[must_use]
     pub fn pin(&self, position: Position, appended: u64, roots: &[Oid]) -> Pin {
         let snapshot = Some(Snapshot { position, appended, roots: roots.into() });
         let part = &self.parts[own_part()];
@@ -187,6 +186,7 @@ impl fmt::Debug for Pins {
 }
 
 /// What one snapshot holds. It may be dropped by another thread than the one that took it.
+#[must_use = "nothing is held once it is dropped"]
 pub struct Pin {
     part: Arc<PinShard>,
     place: usize,

@@ -84,6 +84,7 @@ impl StoreLock {
 
 /// The lock, held until dropped.
 #[derive(Debug)]
+#[must_use = "the lock is given back once it is dropped"]
 pub struct StoreLockGuard<'a> {
     file: &'a dyn StorageFile,
     _gate: MutexGuard<'a, ()>,
