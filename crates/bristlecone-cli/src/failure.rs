@@ -353,7 +353,10 @@ impl Failure {
             CopyError::Occupied { .. } => "name an empty folder or a new one, or make a store there with `cone init`",
             CopyError::NoRef { .. } => "`cone branches` and `cone tag` list those there are",
             CopyError::Losses { .. } => "nothing was written; leave --strict out to go without",
-            CopyError::Commit { .. } => "no ref has moved; copy other refs with --ref, or to a store of another format",
+            CopyError::Commit { .. } => {
+                let way = "no ref has moved; copy other refs with --ref, or to a store of another format";
+                return Self::new(error.kind().into(), format!("{}; {way}", report(error)));
+            }
             CopyError::Transfer(_) => "no ref has moved",
             _ => return Self::with_code(error, None),
         };

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use bristlecone::{CommitId, report};
+use bristlecone::CommitId;
 use bristlecone_git::history::TransferError;
 
 use super::kind::ErrorKind;
@@ -59,7 +59,7 @@ pub enum CopyError {
         losses: Vec<Loss>,
     },
     /// A commit that the format of the copy cannot hold in any way.
-    #[error("commit {id} cannot be converted to the format {format}: {}", report(&**.source))]
+    #[error("commit {id} cannot be converted to the format {format}")]
     Commit {
         /// The commit.
         id: CommitId,
@@ -95,4 +95,21 @@ impl From<TransferError> for super::Error {
 
 fn listed(losses: &[Loss]) -> String {
     losses.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::{Oid, report};
+
+    use super::*;
+
+    #[test]
+    fn a_commit_that_cannot_be_converted_says_once_why() {
+        let id = CommitId::new(Oid::from_array([7; 32]));
+        let why = bristlecone::Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
+        let because = why.to_string();
+        let error = super::super::Error::from(CopyError::Commit { id, format: "git", source: Box::new(why) });
+        let text = report(&error);
+        assert_eq!(text, format!("commit {id} cannot be converted to the format git: {because}"));
+    }
 }
