@@ -60,8 +60,8 @@ impl LmdbBackend {
     /// # Errors
     /// [`Error::Exists`]; [`Error::Lost`] where a store lacks its header; [`Error::Locked`], [`Error::NoSpace`],
     /// [`Error::Io`].
-    pub fn create(dir: &Path, format: FormatTag, options: LmdbOptions) -> Result<Self> {
-        Ok(Self { store: OpenStore::create(dir, format, &options)?, read_only: false })
+    pub fn create(dir: impl AsRef<Path>, format: FormatTag, options: LmdbOptions) -> Result<Self> {
+        Ok(Self { store: OpenStore::create(dir.as_ref(), format, &options)?, read_only: false })
     }
 
     /// Opens the store in a folder. A folder that cannot be written can be opened to be read; no process may write there
@@ -74,8 +74,8 @@ impl LmdbBackend {
     /// [`Error::NoStore`]; [`Error::Incompatible`] for the store of another backend or a newer version; [`Error::Corrupt`],
     /// [`Error::Lost`] where its pages are not there or not whole; [`Error::Usage`] if this process has it open to be read
     /// only, and now to be written; [`Error::Locked`], [`Error::Io`].
-    pub fn open(dir: &Path, options: LmdbOptions, read_only: bool) -> Result<Self> {
-        Ok(Self { store: OpenStore::open(dir, &options, read_only)?, read_only })
+    pub fn open(dir: impl AsRef<Path>, options: LmdbOptions, read_only: bool) -> Result<Self> {
+        Ok(Self { store: OpenStore::open(dir.as_ref(), &options, read_only)?, read_only })
     }
 
     /// Returns what the store's header says.

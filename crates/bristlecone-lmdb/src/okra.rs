@@ -13,7 +13,7 @@
 //! # let dir = tempfile::tempdir().unwrap();
 //! use bristlecone_lmdb::okra::{OkraMap, OkraOptions};
 //!
-//! let map = OkraMap::create(&dir.path().join("map"), &OkraOptions::default())?;
+//! let map = OkraMap::create(dir.path().join("map"), &OkraOptions::default())?;
 //! let mut writer = map.write()?;
 //! writer.set(b"a", b"foo")?;
 //! writer.set(b"c", b"baz")?;
@@ -133,7 +133,8 @@ impl OkraMap {
     /// [`OkraError::Exists`] where there is a map; [`OkraError::Incompatible`] where there is something else, or where a map with a
     /// name is to be made in a file whose unnamed database is a map;
     /// [`OkraError::ReadOnly`] where the options say so; those of the system.
-    pub fn create(path: &Path, options: &OkraOptions) -> Result<Self> {
+    pub fn create(path: impl AsRef<Path>, options: &OkraOptions) -> Result<Self> {
+        let path = path.as_ref();
         if options.read_only {
             return Err(OkraError::ReadOnly { file: path.display().to_string() });
         }
@@ -172,7 +173,8 @@ impl OkraMap {
     /// [`OkraError::NoMap`]; [`OkraError::Incompatible`] for a file of another program, or a map of another version,
     /// with other constants or in another mode; [`OkraError::Corrupt`] where the first pages cannot be right, the file ends before
     /// a page in use, or any page of a file of up to 16 MiB cannot be right; [`OkraError::AlreadyOpen`]; those of the system and of LMDB.
-    pub fn open(path: &Path, options: &OkraOptions) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, options: &OkraOptions) -> Result<Self> {
+        let path = path.as_ref();
         let is_file = found_at(path)?.is_some_and(|found| found.is_file());
         let data = if is_file { path.to_owned() } else { path.join(lmdb::DATA) };
         let file = data.display().to_string();

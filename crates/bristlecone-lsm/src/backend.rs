@@ -69,8 +69,8 @@ impl LsmBackend {
     /// # Errors
     /// [`Error::Exists`]; [`Error::Lost`] where a store lacks its header; [`Error::Locked`], [`Error::NoSpace`],
     /// [`Error::Io`].
-    pub fn create(dir: &Path, format: FormatTag, options: LsmOptions) -> Result<Self> {
-        Ok(Self { store: OpenStore::create(dir, format, options)? })
+    pub fn create(dir: impl AsRef<Path>, format: FormatTag, options: LsmOptions) -> Result<Self> {
+        Ok(Self { store: OpenStore::create(dir.as_ref(), format, options)? })
     }
 
     /// Opens the store in the folder `dir`.
@@ -82,16 +82,16 @@ impl LsmBackend {
     /// [`Error::NoStore`]; [`Error::Incompatible`] for the store of another backend or a newer version; [`Error::Locked`]
     /// naming the process that has it open; [`Error::Lost`] if it ends before what was durable; [`Error::Corrupt`],
     /// [`Error::Io`].
-    pub fn open(dir: &Path, options: LsmOptions, read_only: bool) -> Result<Self> {
-        Ok(Self { store: OpenStore::open(dir, options, read_only)? })
+    pub fn open(dir: impl AsRef<Path>, options: LsmOptions, read_only: bool) -> Result<Self> {
+        Ok(Self { store: OpenStore::open(dir.as_ref(), options, read_only)? })
     }
 
     /// Reads the header of the store in the folder `dir`, without opening the store.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Incompatible`]; [`Error::Corrupt`], [`Error::Io`].
-    pub fn header_in(dir: &Path) -> Result<Header> {
-        OpenStore::header_in(&RealStorage::new(dir))
+    pub fn header_in(dir: impl AsRef<Path>) -> Result<Header> {
+        OpenStore::header_in(&RealStorage::new(dir.as_ref()))
     }
 
     /// Returns the header.

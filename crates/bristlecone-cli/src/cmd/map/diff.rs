@@ -61,7 +61,7 @@ pub(super) fn run(args: &DiffArgs, context: &mut Context) -> Result<()> {
                 let shown = show(other);
                 return Err(Failure::failed(format!("{shown}: there is no Okra map here; name the folder of one")));
             };
-            match OkraMap::open(&dir, &OkraOptions::default().read_only(true)) {
+            match OkraMap::open(dir, &OkraOptions::default().read_only(true)) {
                 // It is this map, by whatever name, which a process opens once.
                 Err(OkraError::AlreadyOpen { .. }) => diff_okra(map, map, forms, &mut context.out)?,
                 other => diff_okra(map, &other?, forms, &mut context.out)?,

@@ -66,7 +66,7 @@ fn who_makes_a_store_a_moment_later_is_told_that_there_is_one() {
     let lock = StoreLock::new(storage, "lock", 0);
     let guard = lock.take().unwrap();
     let place = dir.path().to_owned();
-    let slow = thread::spawn(move || LmdbBackend::create(&place, format_tag(), LmdbOptions::default()));
+    let slow = thread::spawn(move || LmdbBackend::create(place, format_tag(), LmdbOptions::default()));
     // It has seen that there is no store by then, and waits. If it has not yet, the test shows nothing, and does not fail.
     thread::sleep(Duration::from_millis(100));
     fs::create_dir(dir.path().join("lmdb")).unwrap();

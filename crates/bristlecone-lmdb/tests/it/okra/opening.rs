@@ -71,7 +71,7 @@ fn a_map_is_where_it_was_made_and_in_its_mode() {
     let dir = tempfile::tempdir().unwrap();
     let options = OkraOptions::default();
     assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::NoMap { .. })));
-    assert!(matches!(OkraMap::open(&dir.path().join("nowhere"), &options), Err(OkraError::NoMap { .. })));
+    assert!(matches!(OkraMap::open(dir.path().join("nowhere"), &options), Err(OkraError::NoMap { .. })));
     // Where the system does not say what is there, nothing is said of a map.
     let (data, alone) = (dir.path().join("data.mdb"), dir.path().join("alone.mdb"));
     for (link, opened) in [(&data, dir.path()), (&alone, &*alone)] {

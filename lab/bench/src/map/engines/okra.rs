@@ -27,7 +27,7 @@ fn shown(root: OkraRoot) -> String {
 impl Okra {
     pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
         let options = OkraOptions::default().sync(durability != Durability::None);
-        let map = OkraMap::create(&dir.join("map"), &options).map_err(failed)?;
+        let map = OkraMap::create(dir.join("map"), &options).map_err(failed)?;
         Ok(Self { map, dir: dir.to_owned() })
     }
 }
