@@ -1,6 +1,6 @@
 //! Reading a map as it is at one moment.
 
-use std::{cmp::Ordering, ops::Bound};
+use std::{cmp::Ordering, fmt, ops::Bound};
 
 use super::{
     Mode,
@@ -19,6 +19,12 @@ pub type Entry<'a> = (&'a [u8], &'a [u8]);
 pub struct OkraSnapshot<'m> {
     pub(super) txn: Txn<'m>,
     pub(super) mode: Mode,
+}
+
+impl fmt::Debug for OkraSnapshot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OkraSnapshot").field("file", &self.file()).field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 impl OkraSnapshot<'_> {
@@ -234,7 +240,7 @@ fn owned(bound: Bound<&[u8]>) -> Result<Bound<Vec<u8>>> {
 }
 
 /// Where a cursor stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Before the first entry.
     Start,
@@ -249,6 +255,12 @@ pub struct OkraCursor<'s> {
     cursor: Cursor<'s>,
     place: Place,
     snapshot: &'s OkraSnapshot<'s>,
+}
+
+impl fmt::Debug for OkraCursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OkraCursor").field("map", &self.snapshot).field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl<'s> OkraCursor<'s> {
@@ -324,6 +336,7 @@ impl<'s> OkraCursor<'s> {
 }
 
 /// Entries in the order of their keys, from both ends. They lie in the map itself.
+#[derive(Debug)]
 pub struct Entries<'s> {
     front: OkraCursor<'s>,
     back: OkraCursor<'s>,

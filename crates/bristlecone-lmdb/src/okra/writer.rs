@@ -1,5 +1,7 @@
 //! Changing a map: changes wait in memory, and reach LMDB in the order of their keys.
 
+use std::fmt;
+
 use super::{
     Mode,
     error::{OkraError, Result},
@@ -26,6 +28,12 @@ pub struct OkraWriter<'m> {
     changed: KeyList,
     /// Whether a call failed in between.
     failed: bool,
+}
+
+impl fmt::Debug for OkraWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OkraWriter").field("map", &self.view).field("failed", &self.failed).finish_non_exhaustive()
+    }
 }
 
 impl<'m> OkraWriter<'m> {

@@ -1,6 +1,6 @@
 //! A cursor that lends entries: nothing is copied and nothing is allocated where the backend lends the map's pieces.
 
-use core::cell::OnceCell;
+use std::{cell::OnceCell, fmt};
 
 use bristlecone_core::{
     Bytes, Kind, Source as _, Target, lent,
@@ -48,6 +48,21 @@ pub struct MapItem<'c, 'm> {
 enum ItemOf<'c, 'm> {
     Lent(LentEntry<'c, 'm>),
     Merged(&'c DirEntry<'m, Native>),
+}
+
+impl fmt::Debug for MapCursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.run {
+            Run::Lent(cursor) => f.debug_tuple("MapCursor").field(cursor).finish(),
+            Run::Merged(cursor) => f.debug_tuple("MapCursor").field(cursor).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for MapItem<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapItem").field("key", &Bytes::from(self.key())).finish_non_exhaustive()
+    }
 }
 
 impl<'c, 'm> MapItem<'c, 'm> {

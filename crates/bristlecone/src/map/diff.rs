@@ -1,5 +1,7 @@
 //! What differs between two maps, touching only what does.
 
+use std::fmt;
+
 use bristlecone_core::{Bytes, native::Native};
 
 use super::{Map, not_a_value};
@@ -45,6 +47,12 @@ impl Map {
     /// next key. [`crate::Error::Usage`] for maps of different stores.
     pub fn diff<'m>(&'m self, after: &'m Self) -> Result<MapDifferences<'m>> {
         Ok(MapDifferences(self.tree.diff_steps(&after.tree)?))
+    }
+}
+
+impl fmt::Debug for MapDifferences<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapDifferences").finish_non_exhaustive()
     }
 }
 

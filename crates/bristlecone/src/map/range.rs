@@ -8,6 +8,7 @@ use super::{Map, not_a_value};
 use crate::{DirEntry, Entries, Listing, Result};
 
 /// The entries of a map within bounds, from either end: keys and values.
+#[derive(Debug)]
 pub struct MapRange<'m>(Entries<'m, Native>);
 
 impl<'m> MapRange<'m> {

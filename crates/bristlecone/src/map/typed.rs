@@ -212,6 +212,12 @@ pub struct TypedRange<'m, K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
+impl<K, V> fmt::Debug for TypedRange<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedRange").field("range", &self.range).finish()
+    }
+}
+
 impl<K: MapKey, V: MapValue> Iterator for TypedRange<'_, K, V> {
     type Item = Result<(K, V)>;
 

@@ -10,7 +10,7 @@
 use bristlecone_core::{Commit, CommitId, Format, Path, native::Native};
 
 use super::{Branch, Repo};
-use crate::{Cursor, Differences, Entries, Tree, Walk};
+use crate::{Cursor, Differences, Entries, MapCursor, MapDifferences, MapItem, MapRange, Tree, TypedRange, Walk};
 
 mod ahead;
 mod ancestry;
@@ -149,6 +149,9 @@ impl<F: Format> Repo<F> {
 
 const _: () = {
     const fn is_send<T: Send>() {}
+    const fn is_shown<T: std::fmt::Debug>() {}
     is_send::<(Repo<Native>, Branch<Native>, Tree<Native>, Log<Native>)>();
     is_send::<(Entries<'_, Native>, Cursor<'_, Native>, Walk<'_, Native>, Differences<'_, Native>)>();
+    is_shown::<(Entries<'_, Native>, Cursor<'_, Native>, Walk<'_, Native>, Differences<'_, Native>)>();
+    is_shown::<(MapRange<'_>, MapCursor<'_>, MapItem<'_, '_>, MapDifferences<'_>, TypedRange<'_, u32, u32>)>();
 };

@@ -1,6 +1,8 @@
 //! A cursor: the entries of a directory to and fro, each lent until the next is asked for.
 
-use bristlecone_core::{AsPath, Direction, Format, native::Native};
+use std::fmt;
+
+use bristlecone_core::{AsPath, Bytes, Direction, Format, native::Native};
 
 use super::{DirEntry, DirRef, Listing, Tree, list::ListRun};
 use crate::Result;
@@ -29,6 +31,13 @@ pub struct Cursor<'t, F: Format = Native> {
     // What comes next in this direction; `None` where it must be looked for.
     run: Option<(Direction, ListRun<'t, F>)>,
     at: At<'t, F>,
+}
+
+impl<F: Format> fmt::Debug for Cursor<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = self.entry().map(|entry| Bytes::from(entry.step()));
+        f.debug_struct("Cursor").field("step", &step).finish_non_exhaustive()
+    }
 }
 
 /// Where a cursor stands.

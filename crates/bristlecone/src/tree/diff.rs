@@ -1,6 +1,6 @@
 //! What differs between two trees, touching only what does.
 
-use std::{iter::Peekable, sync::Arc};
+use std::{fmt, iter::Peekable, sync::Arc};
 
 use bristlecone_core::{
     AsPath, Bytes, Direction, Entry, Format, Mode, Next, ObjectWalk, Path, Target, Window, native::Native,
@@ -63,6 +63,12 @@ impl<F: Format> Tree<F> {
 pub struct Differences<'t, F: Format = Native> {
     window: Window<'t, StoreView<F>>,
     below: DiffWalk<'t, F>,
+}
+
+impl<F: Format> fmt::Debug for Differences<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Differences").field("path", &self.below.path).finish_non_exhaustive()
+    }
 }
 
 impl<'t, F: Format> Iterator for Differences<'t, F> {

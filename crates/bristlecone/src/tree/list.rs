@@ -1,6 +1,6 @@
 //! Listing: the entries of one directory within bounds, from either end.
 
-use std::{cmp::Ordering, iter::Peekable, ops::RangeBounds};
+use std::{cmp::Ordering, fmt, iter::Peekable, ops::RangeBounds};
 
 use bristlecone_core::{Ahead, AsPath, Bytes, Direction, Entry, Format, Next, ObjectWalk as _, Window, native::Native};
 
@@ -18,6 +18,12 @@ pub struct Entries<'t, F: Format = Native> {
     // where they meet.
     back: Option<(Box<ListRun<'t, F>>, Vec<u8>)>,
     peeked: Option<DirEntry<'t, F>>,
+}
+
+impl<F: Format> fmt::Debug for Entries<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("listing", &self.listing).finish_non_exhaustive()
+    }
 }
 
 /// The entries of a directory in one direction, read ahead.

@@ -1,6 +1,6 @@
 //! Walks over everything below a directory.
 
-use std::ops::RangeBounds;
+use std::{fmt, ops::RangeBounds};
 
 use bristlecone_core::{AsPath, Format, Kind, Next, ObjRef, Path, Target, Window, native::Native};
 
@@ -93,6 +93,12 @@ impl<F: Format> Tree<F> {
 pub struct Walk<'t, F: Format = Native> {
     window: Window<'t, StoreView<F>>,
     below: TreeWalk<'t, F>,
+}
+
+impl<F: Format> fmt::Debug for Walk<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walk").field("path", &self.below.path).finish_non_exhaustive()
+    }
 }
 
 impl<'t, F: Format> Iterator for Walk<'t, F> {

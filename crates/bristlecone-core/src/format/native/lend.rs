@@ -2,6 +2,7 @@
 //! where a piece is read.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::{
     Direction, bad,
@@ -9,7 +10,7 @@ use super::{
     inconsistent,
     node::{INLINE, MODE, NodeView},
 };
-use crate::{ByteReader, EntryKind, FormatError, Kind, ObjRef, Object, Source, Target, codec::DecodeError, lent};
+use crate::{ByteReader, Bytes, EntryKind, FormatError, Kind, ObjRef, Object, Source, Target, codec::DecodeError, lent};
 
 /// A position among the entries of one directory: on an entry, or between two of them.
 ///
@@ -23,6 +24,12 @@ pub struct EntryCursor<'a, S> {
     // The place in the leaf, and whether the cursor is on that entry or before it.
     at: usize,
     on: bool,
+}
+
+impl<S> fmt::Debug for EntryCursor<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntryCursor").field("root", &self.root).field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 /// A leaf, of which the header was read.
@@ -70,6 +77,12 @@ pub struct LentEntry<'c, 'a> {
     rest: &'c [u8],
     leaf: &'c LentLeaf<'a>,
     index: usize,
+}
+
+impl fmt::Debug for LentEntry<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentEntry").field("step", &Bytes::from(self.step)).finish_non_exhaustive()
+    }
 }
 
 impl<'c, 'a> LentEntry<'c, 'a> {
