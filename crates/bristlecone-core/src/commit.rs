@@ -9,7 +9,7 @@ use core::fmt;
 use crate::{CommitId, ObjRef, TreeId};
 
 /// A recorded state of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Commit {
     /// The root directory.
     pub tree: TreeId,
@@ -55,7 +55,7 @@ impl Commit {
 }
 
 /// Who, and when.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Signature {
     /// Name and address as bytes, usually `Name <address>`.
     pub ident: Vec<u8>,
@@ -74,7 +74,7 @@ impl Signature {
 }
 
 /// A time zone as it was written: usually `+hhmm` or `-hhmm`. `-0000` differs from `+0000`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Zone(smallvec::SmallVec<[u8; 8]>);
 
 impl Zone {

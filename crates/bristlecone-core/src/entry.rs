@@ -65,6 +65,12 @@ impl EntryKind {
     }
 }
 
+impl core::fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// How Git spelled an entry's mode, where that is not how entries of its kind are usually spelled.
 ///
 /// The id of a Git tree depends on it: old repositories hold `100664` and zero-padded modes. A format that is to

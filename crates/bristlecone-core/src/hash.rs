@@ -113,6 +113,8 @@ impl FromStr for Oid {
 
 /// The first digits of an id: 1 to 64 hexadecimal ones, of either case.
 ///
+/// `prefix.to_string().parse::<OidPrefix>() == Ok(prefix)`, in lower case.
+///
 /// ```
 /// use bristlecone_core::{Oid, OidPrefix};
 ///
@@ -121,7 +123,7 @@ impl FromStr for Oid {
 /// assert!(!prefix.matches(&"1f4a".parse::<Oid>()?));
 /// # Ok::<(), bristlecone_core::OidError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OidPrefix {
     bytes: [u8; Oid::BYTES_MAX],
     digits: u8,
@@ -145,6 +147,16 @@ impl OidPrefix {
         let low = u64::from_be_bytes(word);
         let free_bits = 64 - u32::from(self.digits.min(16)) * 4;
         low..=low | 1_u64.checked_shl(free_bits).unwrap_or(0).wrapping_sub(1)
+    }
+}
+
+impl fmt::Display for OidPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for index in 0..usize::from(self.digits) {
+            let byte = self.bytes[index / 2];
+            write!(f, "{:x}", if index % 2 == 0 { byte >> 4 } else { byte & 15 })?;
+        }
+        Ok(())
     }
 }
 
@@ -197,6 +209,12 @@ impl Algorithm {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Sha1, Self::Sha256].into_iter().find(|one| one.name() == name)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -303,6 +321,7 @@ mod tests {
             let prefix: OidPrefix = text[..digits].to_uppercase().parse().unwrap();
             assert!(prefix.matches(&oid) && prefix.first_words().contains(&oid.prefix().swap_bytes()), "{digits}");
             assert_eq!(prefix.matches(&short), digits <= 6, "{digits}");
+            assert_eq!(prefix.to_string(), text[..digits]);
             for byte in 0..32 {
                 let mut other = *oid.padded();
                 other[byte] ^= 1;

@@ -5,7 +5,7 @@
 //! the id wanted, so a stale hint costs time and nothing else.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::{cmp, fmt, hash, ops};
+use core::{borrow::Borrow, cmp, fmt, hash, ops};
 
 use crate::{Oid, Record};
 
@@ -308,6 +308,31 @@ impl PartialEq for Bytes<'_> {
 
 impl Eq for Bytes<'_> {}
 
+impl PartialOrd for Bytes<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bytes<'_> {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self[..].cmp(&other[..])
+    }
+}
+
+impl hash::Hash for Bytes<'_> {
+    /// As the slice, which finds the bytes in a map of them ([`Borrow`]).
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
+    }
+}
+
+impl Borrow<[u8]> for Bytes<'_> {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
 /// Compares bytes with other owners of bytes.
 macro_rules! bytes_eq {
     ($($other:ty),*) => {$(
@@ -556,5 +581,24 @@ pub trait Sink {
     /// From how many changes of a directory on it is worth while to share them out ([`Sink::join`]).
     fn shared_min(&self) -> usize {
         SHARED_MIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use std::collections::{BTreeMap, HashSet};
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_keys_as_slices_are_wherever_they_lie() {
+        let all = [Bytes::from(&b"b"[..]), Bytes::from(vec![b'b']), Bytes::from(Arc::from(&b"b"[..]))];
+        let set = HashSet::from(all);
+        assert!(set.len() == 1 && set.contains(&b"b"[..]));
+        let (short, long) = (Bytes::from(&b"b"[..]), Bytes::from(vec![b'b', 0]));
+        let sorted = BTreeMap::from([(long, 2), (short, 1), (Bytes::default(), 0)]);
+        assert_eq!(sorted.get(&b"b"[..]), Some(&1));
+        assert_eq!(sorted.into_values().collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

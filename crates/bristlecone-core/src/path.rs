@@ -233,7 +233,7 @@ impl FromStr for Path {
 }
 
 /// What can be used as a path: a [`Path`], text that is parsed (`"a/b"`, `%XX` for odd bytes), or steps as they are
-/// (`["a", "b"]`).
+/// (`["a", "b"]`, or a slice or vector of them).
 ///
 /// ```
 /// # use bristlecone_core::AsPath;
@@ -274,6 +274,12 @@ impl<S: AsRef<str>> AsPath for [S] {
 }
 
 impl<S: AsRef<str>, const N: usize> AsPath for [S; N] {
+    fn as_path(&self) -> Result<Cow<'_, Path>, PathError> {
+        self[..].as_path()
+    }
+}
+
+impl<S: AsRef<str>> AsPath for Vec<S> {
     fn as_path(&self) -> Result<Cow<'_, Path>, PathError> {
         self[..].as_path()
     }
@@ -405,6 +411,16 @@ mod tests {
         let deep = alloc::vec!["a"; 1025].join("/");
         assert!(deep.parse::<Path>().is_err());
         assert!(deep[2..].parse::<Path>().is_ok());
+    }
+
+    #[test]
+    fn steps_are_a_path_however_they_are_kept() {
+        let (array, kept) = (["a", "b%"], alloc::vec![String::from("a"), String::from("b%")]);
+        let path = Path::from_steps(array).unwrap();
+        assert_eq!(array.as_path().as_deref(), Ok(&path));
+        assert_eq!(kept.as_path().as_deref(), Ok(&path));
+        assert_eq!(kept[..].as_path().as_deref(), Ok(&path));
+        assert!(alloc::vec!["a/b"].as_path().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{Kind, ObjRef, Signature};
 
 /// An annotated tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tag {
     /// What it names: a commit as a rule, else any object, another tag too.
     pub target: ObjRef,

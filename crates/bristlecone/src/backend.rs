@@ -280,7 +280,7 @@ pub struct Capabilities {
 }
 
 /// When an append is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Durability {
     /// After the append: survives the process, not a power cut.
     None,
@@ -304,8 +304,14 @@ impl Durability {
     }
 }
 
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// What a ref holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RefTarget {
     /// An object, usually a commit.
     Object(ObjRef),
@@ -326,7 +332,7 @@ impl From<TagId> for RefTarget {
 }
 
 /// What a ref must hold for a move to happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expected {
     /// Anything.
     Any,
@@ -337,7 +343,7 @@ pub enum Expected {
 }
 
 /// One move of one ref.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RefMove {
     /// The ref's name, of at most 1,024 bytes.
     pub name: String,
