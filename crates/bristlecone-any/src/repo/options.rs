@@ -97,6 +97,29 @@ impl OpenOptions {
         self
     }
 
+    /// Within how many milliseconds a grouped commit is durable ([`bristlecone::Durability::Grouped`]) [default: 10].
+    #[must_use]
+    pub fn grouped_ms(mut self, grouped_ms: u64) -> Self {
+        self.disk.grouped_ms = grouped_ms;
+        self.fs.grouped_ms = grouped_ms;
+        self.git.grouped_ms = grouped_ms;
+        self.lmdb.grouped_ms = grouped_ms;
+        self.lsm.grouped_ms = grouped_ms;
+        self
+    }
+
+    /// Whether threads may work beside commits; without them, the commit or the next call does what they would do
+    /// [default: they may].
+    #[must_use]
+    pub fn background(mut self, background: bool) -> Self {
+        self.disk.background = background;
+        self.fs.background = background;
+        self.git.background = background;
+        self.lmdb.background = background;
+        self.lsm.background = background;
+        self
+    }
+
     /// Who signs commits where nothing else is said, and who moves refs, as reflogs of a Git repository note it:
     /// `Name <mail>` [default: in a Git repository as Git finds out, see [`crate::identity`]; else as
     /// [`bristlecone::Repo::identity`] says].

@@ -302,6 +302,23 @@ fn options_of_one_file_an_object_are_taken_as_those_of_others_are() {
 }
 
 #[test]
+fn when_grouped_commits_are_synced_is_said_for_whichever_backend() {
+    let syncs = |options: OpenOptions| {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = options.create(Place::Lmdb(dir.path().to_owned())).unwrap();
+        let before = repo.backend().stats().syncs;
+        let info = bristlecone::Info::message("grouped").durability(bristlecone::Durability::Grouped);
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set("a", "1")).unwrap();
+        let after = repo.backend().stats().syncs;
+        repo.close().unwrap();
+        after - before
+    };
+    let late = OpenOptions::new().grouped_ms(600_000);
+    assert_eq!(syncs(late.clone()), 1, "a thread syncs later what makes the data count");
+    assert_eq!(syncs(late.background(false)), 2, "no thread syncs later");
+}
+
+#[test]
 fn memory_is_a_new_store_each_time() {
     let git = OpenOptions::new().format(AnyFormat::git(Algorithm::Sha256));
     let (one, other) = (AnyRepo::open("memory:").unwrap(), git.open_or_create("memory:").unwrap());
