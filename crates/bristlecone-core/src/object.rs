@@ -422,6 +422,9 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the format's bytes, or a range of them, to be kept.
+    ///
+    /// # Panics
+    /// If the range is not within the body, as slicing does.
     #[must_use]
     #[inline]
     pub fn body_slice(&self, range: ops::Range<usize>) -> Bytes<'a> {

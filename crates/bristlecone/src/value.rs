@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::ObjRef;
+use bristlecone_core::{Bytes, ObjRef};
 
 /// The longest value, in bytes. Formats that keep a value as one object have it whole in memory, and in one append.
 pub const VALUE_BYTES_MAX: u64 = 2 << 30;
@@ -57,6 +57,18 @@ impl Value {
 }
 
 /// What can be set as a value: bytes, text or a [`Value`].
+///
+/// ```
+/// # use bristlecone::Repo;
+/// let mut tree = Repo::memory().tree();
+/// tree.set("text", "1")?;
+/// tree.set("bytes", Box::<[u8]>::from([1, 2]))?;
+/// let before = tree.clone();
+/// let value = before.get("text")?.expect("it was set");
+/// tree.set("copy", &value)?;          // what was read, as it is
+/// assert_eq!(tree.get("copy")?.as_deref(), Some(&b"1"[..]));
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum NewValue<'v> {
     /// Borrowed bytes.
@@ -121,6 +133,18 @@ impl From<Vec<u8>> for NewValue<'_> {
 impl From<String> for NewValue<'_> {
     fn from(text: String) -> Self {
         Self::Value(Value::new(text.into_bytes()))
+    }
+}
+
+impl From<Box<[u8]>> for NewValue<'_> {
+    fn from(bytes: Box<[u8]>) -> Self {
+        Self::Value(Value::new(bytes))
+    }
+}
+
+impl<'v> From<&'v Bytes<'_>> for NewValue<'v> {
+    fn from(bytes: &'v Bytes<'_>) -> Self {
+        Self::Bytes(bytes)
     }
 }
 
