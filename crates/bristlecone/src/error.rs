@@ -251,9 +251,12 @@ impl fmt::Display for Error {
                 )
             }
             Self::RefMoved { name, .. } => {
- write!(f, "the ref {} has moved; read it again and retry", escape(name.as_bytes())) },
-            Self::RefClash { name, other } => { let (name, other) = (escape(name.as_bytes()), escape(other.as_bytes()));
- write!(f, "the ref {name} cannot be made: {other} is in the way") },
+                write!(f, "the ref {} has moved; read it again and retry", escape(name.as_bytes()))
+            }
+            Self::RefClash { name, other } => {
+                let (name, other) = (escape(name.as_bytes()), escape(other.as_bytes()));
+                write!(f, "the ref {name} cannot be made: {other} is in the way")
+            }
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(
                 f,
@@ -269,7 +272,7 @@ impl fmt::Display for Error {
                 write!(f, "{file}: this store has {found}, this program expects {expected}")
             }
             Self::Exists { file } => write!(f, "{file}: there is a store already"),
-            Self::NoStore { file } => write!(f, "{file}: there is no store here; make one with `init`"),
+            Self::NoStore { file } => write!(f, "{file}: there is no store here; make one, or name another place"),
             Self::NoRef { name } => write!(f, "there is no ref {}", escape(name.as_bytes())),
             Self::Missing { kind, oid } => write!(f, "the {kind} object {oid} is missing from the store"),
             Self::Promised { kind, oid, folder } => {
