@@ -29,17 +29,20 @@ pub struct GitOptions {
     pub background: bool,
     /// The folder, below that of the storage, of the working tree whose `HEAD` is meant: empty for the main one,
     /// `worktrees/NAME` for a linked one. The store's own HEAD is `bristlecone/HEAD` in it.
+    /// [`GitBackend::open_path`](super::GitBackend::open_path) takes that of the layout instead.
     pub head_dir: String,
     /// Who moves refs, as reflogs write it: `Name <email>`.
     pub who: Vec<u8>,
     /// Whether moves of branches are noted in reflogs.
+    /// [`GitBackend::open_path`](super::GitBackend::open_path) notes none either where the repository's settings say so.
     pub reflogs: bool,
     /// Whether those of all other refs are, too: `core.logAllRefUpdates` of the repository says `always`.
     pub(crate) all_reflogs: bool,
     /// The folder of Git's `HEAD`, where it is one of the operating system.
     pub(crate) git_dir: Option<PathBuf>,
     /// What is different after each start of the machine; what is not synced survives as long as it is the same.
-    /// `None`: unknown, so that anything may be lost between any two openings.
+    /// `None`: unknown, so that anything may be lost between any two openings;
+    /// [`GitBackend::open_path`](super::GitBackend::open_path) asks the system then.
     pub boot: Option<String>,
 }
 
