@@ -536,6 +536,15 @@ fn what_one_piece_cannot_hold_is_refused_before_it_is_made() {
     let changes: Vec<Change<'_>> = names.iter().map(|step| change(&step[..])).collect();
     let native = Native::new().split(false);
     assert_eq!(native.update(&Objects::default(), &mut Ignore, None, &changes).unwrap_err(), refused);
+    // Of a directory that is cut, no piece gets too long.
+    let value = vec![0; (1 << 24) + 1];
+    let put = |value| Some((EntryKind::Value, ChangeTarget::Inline(value)));
+    let change = |value| Change { step: b"name", mode: Mode::USUAL, to: put(value) };
+    let refused =
+        FormatError::Unsupported { format: "native", what: "a value of more than 16 MiB within its directory" };
+    let update = |value| Native::new().update(&Objects::default(), &mut Ignore, None, &[change(value)]);
+    assert_eq!(update(&value).unwrap_err(), refused);
+    assert!(update(&value[1..]).is_ok());
 }
 
 /// Bytes of a proof of some lookups: for each node on the way its header, the groups of items that are

@@ -31,6 +31,11 @@ mod stretch;
 mod window;
 
 const TOO_LONG: FormatError = FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" };
+const TOO_LARGE: FormatError =
+    FormatError::Unsupported { format: "native", what: "a value of more than 16 MiB within its directory" };
+/// The longest value within a directory that is cut. A piece has 64 entries at most; its length has 32 bits.
+const INLINE_BYTES_MAX: usize = 1 << 24;
+const _: () = assert!(cut::WEIGHT_MAX * (INLINE_BYTES_MAX as u64 + (1 << 16)) <= u32::MAX as u64);
 
 pub(super) fn update<S: Source + Sync, K: Sink>(
     native: &Native,
@@ -39,24 +44,30 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
     base: Option<&ObjRef>,
     changes: &[Change<'_>],
 ) -> Result<Option<ObjRef>, S::Error> {
-    if changes.iter().any(|change| change.step.len() > STEP_BYTES_MAX) {
-        return Err(TOO_LONG.into());
-    }
+    changes.iter().try_for_each(|change| check_change(native, change))?;
     if let ([change], Some(base)) = (changes, base)
         && let Some(root) = replace_only_entry(native, source, sink, base, change)
     {
         return Ok(Some(root));
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    // All of them are encoded at once. So many short values have less than 4 GiB with the longest of names.
-    if !is_wide(native, sink, changes.len()) && (!native.split || changes.len() > SHORT_CHANGES) {
+    if !native.split {
         node::check_length(changes.len(), changes.iter().map(change_bytes).fold(0, u64::saturating_add))?;
     }
     write(native, sink, |writer| update_with(writer, source, base, changes))
 }
 
-/// As many changes of short values have no more than 2.5 GB: 4,096 of a name, 512 of a value, and few beside.
-const SHORT_CHANGES: usize = 1 << 19;
+/// Fails where a change is too long for the piece that it falls into.
+#[inline]
+fn check_change(native: &Native, change: &Change<'_>) -> Result<(), FormatError> {
+    if change.step.len() > STEP_BYTES_MAX {
+        return Err(TOO_LONG);
+    }
+    match &change.to {
+        Some((_, ChangeTarget::Inline(value))) if native.split && value.len() > INLINE_BYTES_MAX => Err(TOO_LARGE),
+        _ => Ok(()),
+    }
+}
 
 /// Returns the bytes that a change takes while it is made.
 #[inline]
@@ -79,9 +90,7 @@ pub(super) fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
         let changes: Vec<Change<'_>> = (0..changes.len()).map(|index| changes.get(index)).collect();
         return update(native, source, sink, base, &changes);
     }
-    if (0..changes.len()).any(|index| changes.get(index).step.len() > STEP_BYTES_MAX) {
-        return Err(TOO_LONG.into());
-    }
+    (0..changes.len()).try_for_each(|index| check_change(native, &changes.get(index)))?;
     write(native, sink, |writer| update_with(writer, source, base, &Listed(changes)))
 }
 

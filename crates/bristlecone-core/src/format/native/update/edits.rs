@@ -20,25 +20,20 @@ pub(super) struct LevelEdits {
 }
 
 struct EncodedItem {
-    step: Range<u32>,
-    // Empty for a removal: an item has at least two bytes.
-    item: Range<u32>,
+    // Its bytes begin where those of the change before end: those of the item, or of a removal's step alone.
+    end: usize,
+    step_bytes: usize,
     at: Location,
     count: u64,
+    step_offset: u8,
     fingerprint: u8,
+    puts: bool,
 }
 
 /// One change.
 pub(super) struct NativeEdit<'e> {
     pub(super) step: &'e [u8],
     pub(super) item: Option<NodeItem<'e>>,
-}
-
-/// Returns a place in the bytes of changes. Those of the leaves were counted before, or are a stretch of a wide level; those above have
-/// a small part of that.
-#[inline]
-fn place(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("the changes of a level have fewer than 4 GiB")
 }
 
 impl LevelEdits {
@@ -55,13 +50,12 @@ impl LevelEdits {
                 edits.remove(change.step);
                 continue;
             };
-            let start = edits.buffer.len();
             write_leaf_item(&mut edits.buffer, change.step, change.mode, *kind, target);
             let at = match target {
                 crate::ChangeTarget::Object { at, .. } => at.at,
                 _ => Location::NONE,
             };
-            edits.push(start, 1, change.step, at, 1, step_hash(change.step) as u8);
+            edits.push(1, change.step, at, 1, step_hash(change.step) as u8);
         }
         edits
     }
@@ -71,9 +65,8 @@ impl LevelEdits {
         let mut edits = Self::new();
         edits.list.reserve(items.len());
         for item in items {
-            let start = edits.buffer.len();
             edits.buffer.extend_from_slice(item.bytes);
-            edits.push(start, usize::from(level == 0), item.step, item.at, item.count, item.fingerprint);
+            edits.push(u8::from(level == 0), item.step, item.at, item.count, item.fingerprint);
         }
         edits
     }
@@ -91,21 +84,11 @@ impl LevelEdits {
     }
 
     fn append_range(&mut self, other: &Self, range: Range<usize>) {
+        let (start, base) = (other.start(range.start), self.buffer.len());
         let list = &other.list[range];
-        let (Some(first), Some(last)) = (list.first(), list.last()) else { return };
-        // Bytes are in the order of changes; the step of a put lies within its item.
-        let start = if first.item.is_empty() { first.step.start } else { first.item.start };
-        let base = place(self.buffer.len());
-        self.buffer.extend_from_slice(&other.buffer[start as usize..last.item.end as usize]);
-        place(self.buffer.len());
-        let here = |range: &Range<u32>| range.start - start + base..range.end - start + base;
-        self.list.extend(list.iter().map(|change| EncodedItem {
-            step: here(&change.step),
-            item: here(&change.item),
-            at: change.at,
-            count: change.count,
-            fingerprint: change.fingerprint,
-        }));
+        let Some(last) = list.last() else { return };
+        self.buffer.extend_from_slice(&other.buffer[start..last.end]);
+        self.list.extend(list.iter().map(|change| EncodedItem { end: change.end - start + base, ..*change }));
     }
 
     /// Says where the objects are now that were at places.
@@ -115,30 +98,41 @@ impl LevelEdits {
 
     /// Adds a removal.
     pub(super) fn remove(&mut self, step: &[u8]) {
-        let start = place(self.buffer.len());
         self.buffer.extend_from_slice(step);
-        let end = place(self.buffer.len());
-        self.list.push(EncodedItem { step: start..end, item: end..end, at: Location::NONE, count: 0, fingerprint: 0 });
+        self.list.push(EncodedItem {
+            end: self.buffer.len(),
+            step_bytes: step.len(),
+            at: Location::NONE,
+            count: 0,
+            step_offset: 0,
+            fingerprint: 0,
+            puts: false,
+        });
     }
 
     /// Adds a piece as an item of the level above it.
     pub(super) fn put_child(&mut self, child: &NodeChild<'_>, at: Location) {
-        let start = self.buffer.len();
         write_inner_item(&mut self.buffer, child);
-        self.push(start, 0, child.step, at, child.count, 0);
+        self.push(0, child.step, at, child.count, 0);
     }
 
-    /// Records the item that was just written from `start`, whose step's length follows `tag` bytes.
-    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, fingerprint: u8) {
-        let skip = start + tag + if step.len() < 0x80 { 1 } else { 2 };
-        let range = |from: usize, to: usize| place(from)..place(to);
+    /// Records the item that was just written, whose step's length follows `tag` bytes.
+    fn push(&mut self, tag: u8, step: &[u8], at: Location, count: u64, fingerprint: u8) {
         self.list.push(EncodedItem {
-            step: range(skip, skip + step.len()),
-            item: range(start, self.buffer.len()),
+            end: self.buffer.len(),
+            step_bytes: step.len(),
             at,
             count,
+            step_offset: tag + if step.len() < 0x80 { 1 } else { 2 },
             fingerprint,
+            puts: true,
         });
+    }
+
+    /// Returns where the bytes of a change begin.
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.list[before].end)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -152,10 +146,10 @@ impl LevelEdits {
     #[inline]
     pub(super) fn get(&self, index: usize) -> NativeEdit<'_> {
         let slot = &self.list[index];
-        let bytes = |range: &Range<u32>| &self.buffer[range.start as usize..range.end as usize];
-        let step = bytes(&slot.step);
-        let item = (!slot.item.is_empty()).then(|| NodeItem {
-            bytes: bytes(&slot.item),
+        let bytes = &self.buffer[self.start(index)..slot.end];
+        let step = &bytes[usize::from(slot.step_offset)..][..slot.step_bytes];
+        let item = slot.puts.then_some(NodeItem {
+            bytes,
             step,
             at: slot.at,
             count: slot.count,
@@ -166,5 +160,49 @@ impl LevelEdits {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = NativeEdit<'_>> {
         (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use super::*;
+    use crate::{ChangeTarget, EntryKind, Mode};
+
+    fn facts(edits: &LevelEdits) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        edits.iter().map(|edit| (edit.step.to_vec(), edit.item.map(|item| item.bytes.to_vec()))).collect()
+    }
+
+    #[test]
+    fn changes_are_the_same_when_they_are_copied_and_appended() {
+        let long = [b'b'; 200];
+        let put = |value| Some((EntryKind::Value, ChangeTarget::Inline(value)));
+        let change = |step, to| Change { step, mode: Mode::USUAL, to };
+        let changes = [change(b"a", put(b"1")), change(&long, put(b"2")), change(b"c", None), change(b"d", put(b"3"))];
+        let all = LevelEdits::from_changes(changes.into_iter());
+        let steps: Vec<&[u8]> = all.iter().map(|edit| edit.step).collect();
+        assert_eq!(steps, [&b"a"[..], &long, b"c", b"d"]);
+        let puts: Vec<bool> = all.iter().map(|edit| edit.item.is_some()).collect();
+        assert_eq!(puts, [true, true, false, true]);
+        for middle in 0..=all.len() {
+            let mut parts = all.copy_of(0..middle);
+            parts.append(&all.copy_of(middle..all.len()));
+            assert_eq!(facts(&parts), facts(&all), "parted at {middle}");
+        }
+    }
+
+    #[test]
+    #[ignore = "it takes 5 GiB of memory"]
+    fn a_level_holds_more_than_4_gib_of_changes() {
+        let mut edits = LevelEdits::new();
+        let (step, count) = (vec![b'a'; 1 << 20], (1 << 12) + 1);
+        edits.buffer.reserve_exact(step.len() * count + 1);
+        for _ in 0..count {
+            edits.remove(&step);
+        }
+        edits.append(&LevelEdits::from_changes([Change { step: b"b", mode: Mode::USUAL, to: None }].into_iter()));
+        assert_eq!(edits.get(count - 1).step, &step[..]);
+        assert_eq!(edits.get(count).step, b"b");
     }
 }
