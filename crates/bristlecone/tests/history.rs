@@ -8,12 +8,16 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io::Write,
     process::{Command, Stdio},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bristlecone::{
     Backend, Commit, CommitId, Counted, Durability, EntryKind, Error, Expected, Info, LogOptions, LogOrder,
-    MemoryBackend, Path, ReadOnly, RefMove, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
+    MemoryBackend, Oid, Path, ReadOnly, RefMove, RefTarget, Repo, Signature, Snapshot, Tree, core::native::Native,
+    disk::DiskOptions, pass_backend,
 };
 use bristlecone_needs::needs;
 use bristlecone_testkit::crash::step;
@@ -1039,6 +1043,42 @@ fn names_lead_to_commits() -> Outcome {
     let root = repo.read_commit(merge)?.tree.oid().to_string();
     assert!(matches!(repo.revparse(&root), Err(Error::WrongKind { .. })));
     assert!(matches!(repo.revparse(&root[..20]), Err(Error::NoRef { .. })), "a short id means a commit");
+    Ok(())
+}
+
+/// Counts snapshots.
+#[derive(Debug)]
+struct CountedSnapshots(Arc<dyn Backend>, Arc<AtomicU64>);
+
+impl Backend for CountedSnapshots {
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        self.1.fetch_add(1, Relaxed);
+        self.0.snapshot(roots)
+    }
+
+    pass_backend! {
+        0: name, capabilities, read, locate, append, get_ref, list_refs, sweeps, flush, each_object, each_with_prefix,
+        stats, read_derived, write_derived
+    }
+}
+
+#[test]
+fn a_name_takes_one_snapshot_for_all_its_steps() -> Outcome {
+    let taken = Arc::new(AtomicU64::new(0));
+    let counted = CountedSnapshots(Arc::new(MemoryBackend::new()), taken.clone());
+    let repo = Repo::with_backend(Native::new(), Arc::new(counted));
+    let main = repo.branch("main")?;
+    let mut at = Vec::new();
+    for n in 0..40 {
+        at.push(main.edit(&Info::unsigned("m"), |tree| tree.set("a", n.to_string()))?);
+    }
+    let named = |text: &str| {
+        let before = taken.load(Relaxed);
+        repo.revparse(text).map(|found| (found, taken.load(Relaxed) - before))
+    };
+    let (near, snapshots) = named("main~1")?;
+    assert_eq!(near, at[38]);
+    assert_eq!(named("main~30^~5")?, (at[3], snapshots));
     Ok(())
 }
 

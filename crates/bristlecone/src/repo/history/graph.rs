@@ -85,6 +85,11 @@ impl<F: Format> CommitGraph<F> {
         Ok(self.entry(at, commit, generation))
     }
 
+    /// Reads a commit alone.
+    pub(super) fn commit(&mut self, at: &ObjRef) -> Result<Commit> {
+        Ok(self.load_as_it_is(at)?.1)
+    }
+
     /// Reads a commit and its generation number, computing it if need be.
     pub(crate) fn read_numbered(&mut self, at: &ObjRef) -> Result<LogEntry> {
         let (at, commit, stored) = self.load(at)?;

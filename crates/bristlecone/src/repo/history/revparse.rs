@@ -31,6 +31,10 @@ impl<F: Format> Repo<F> {
         let base = text.find(['~', '^']).unwrap_or(text.len());
         let mut at = self.named(&text[..base])?;
         let mut rest = &text[base..];
+        if rest.is_empty() {
+            return Ok(at);
+        }
+        let mut graph = CommitGraph::new(self.now());
         while let Some(sign) = rest.chars().next() {
             let digits = rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
             let number = number(&rest[1..=digits])?;
@@ -38,7 +42,10 @@ impl<F: Format> Repo<F> {
             if !rest.is_empty() && !rest.starts_with(['~', '^']) {
                 return Err(Error::Usage { reason: "after the name of a commit only ~N and ^N may follow" });
             }
-            let wanted = if sign == '~' { self.nth_ancestor(at, number)? } else { self.nth_parent(at, number)? };
+            let wanted = match sign {
+                '~' => self.nth_ancestor(&mut graph, at, number)?,
+                _ => self.nth_parent(&mut graph, at, number)?,
+            };
             at = wanted.ok_or_else(|| no_ref(&text[..text.len() - rest.len()]))?;
         }
         Ok(at)
@@ -96,22 +103,21 @@ impl<F: Format> Repo<F> {
         }
     }
 
-    fn nth_ancestor(&self, at: CommitId, number: u32) -> Result<Option<CommitId>> {
+    fn nth_ancestor(&self, graph: &mut CommitGraph<F>, at: CommitId, number: u32) -> Result<Option<CommitId>> {
         let mut at = at;
         for _ in 0..number {
-            let Some(parent) = self.nth_parent(at, 1)? else { return Ok(None) };
+            let Some(parent) = self.nth_parent(graph, at, 1)? else { return Ok(None) };
             at = parent;
         }
         Ok(Some(at))
     }
 
-    fn nth_parent(&self, at: CommitId, number: u32) -> Result<Option<CommitId>> {
-        let commit = self.read_commit(at)?;
+    fn nth_parent(&self, graph: &mut CommitGraph<F>, at: CommitId, number: u32) -> Result<Option<CommitId>> {
+        let commit = graph.commit(&self.shared.commit_ref(at))?;
         if number == 0 {
             return Ok(Some(at));
         }
         let Some(parent) = commit.parents.get(number as usize - 1) else { return Ok(None) };
-        let mut graph = CommitGraph::new(self.now());
         // What is kept behind a gap is no parent.
         if let Some(&found) = graph.parents(&at.oid(), &commit)?.iter().find(|found| found.oid == parent.oid()) {
             return Ok(Some(self.shared.commit_id(found)));
