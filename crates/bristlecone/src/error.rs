@@ -63,6 +63,8 @@ pub enum Error {
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,
+        /// Whether a call on this very thread makes it, which did another job of a pool meanwhile, and goes on once that has ended.
+        here: bool,
     },
     /// Changing what is open for reading only.
     ReadOnly,
@@ -258,7 +260,12 @@ impl fmt::Display for Error {
                 write!(f, "the ref {name} cannot be made: {other} is in the way")
             }
             Self::Usage { reason } => f.write_str(reason),
-            Self::Uncommitted { waited_ms } => write!(
+            Self::Uncommitted { here: true, .. } => f.write_str(
+                "this waits for the commit of a tree that `fork_for_commit` gave, and this thread is making it: within that \
+                 commit it took up this job of its pool; repeat the call after the commit, or wait on a thread outside of \
+                 the pool",
+            ),
+            Self::Uncommitted { waited_ms, here: false } => write!(
                 f,
                 "this waits for the commit of a tree that `fork_for_commit` gave, and in {waited_ms} ms no other \
                  thread was making it; commit or write that tree first, or on another thread"

@@ -177,7 +177,7 @@ impl InFlight {
         loop {
             if self.outcome.get().is_none() {
                 if self.is_written_here() {
-                    return Err(Error::Uncommitted { waited_ms: began.elapsed().as_millis() as u64 });
+                    return Err(Error::Uncommitted { waited_ms: began.elapsed().as_millis() as u64, here: true });
                 }
                 if pool::help() {
                     // A thread of a pool helps: part of what it waits for may lie in the pool.
@@ -195,7 +195,7 @@ impl InFlight {
                     });
                 }
                 None if idle.min(waited) >= IDLE_MAX => {
-                    return Err(Error::Uncommitted { waited_ms: waited.as_millis() as u64 });
+                    return Err(Error::Uncommitted { waited_ms: waited.as_millis() as u64, here: false });
                 }
                 None => {}
             }
@@ -244,7 +244,8 @@ impl<F: Format> Tree<F> {
     /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed;
     /// [`Error::Uncommitted`] if two are in flight, and for 5 seconds no thread has committed or written the older one or
     /// one before it. All calls that wait can return it. They change nothing then, and can be repeated. In a rayon pool a thread that
-    /// commits one tree may do another job of the pool meanwhile: if that waits for the same commit, it gets this error at once.
+    /// commits one tree may do another job of the pool meanwhile: if that waits for the same commit, it gets this error at once, and
+    /// is to be repeated after that commit.
     pub fn fork_for_commit(&mut self) -> Result<Self> {
         self.attach_active();
         self.forget_written();

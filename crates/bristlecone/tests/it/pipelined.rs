@@ -226,6 +226,8 @@ fn a_job_that_waits_for_a_commit_below_it_on_its_own_thread_ends_in_an_error() {
     });
     let (made, early, root, then) = done.recv_timeout(PATIENCE).expect("a thread waits for itself");
     assert!(made.is_ok() && then.is_ok(), "{made:?} {then:?}");
-    assert!(matches!(early, Some(Err(Error::Uncommitted { .. }))), "{early:?}");
-    assert!(matches!(root, Some(Err(Error::Uncommitted { .. }))), "{root:?}");
+    assert!(matches!(early, Some(Err(Error::Uncommitted { here: true, .. }))), "{early:?}");
+    assert!(matches!(root, Some(Err(Error::Uncommitted { here: true, .. }))), "{root:?}");
+    let told = root.and_then(Result::err).map(|error| error.to_string()).unwrap_or_default();
+    assert!(told.ends_with("wait on a thread outside of the pool"), "{told}");
 }
