@@ -14,10 +14,11 @@ use super::{
     frame::word64,
     handles::SegmentAccess,
     live::{LIVE_WORD_BYTES, bit_of},
+    lock::CollectorLock,
     log::DiskState,
     sealed::IndexBytes,
     segment::{COLD, Segment},
-    state::{ColdMarks, ColdSegment, write_whole},
+    state::{ColdMarks, ColdSegment, write_whole_if},
     table::SegmentTable,
 };
 use crate::{
@@ -67,10 +68,11 @@ fn put_head(number: u32, epoch: u64, cold: &ColdSegment) -> [u8; CHECK_AT] {
 }
 
 /// Writes the marks of a cold segment, durably but for their name, and returns what the state of this number says of them.
-/// `bits`: a bit for each 32 bytes of the file, set where a live record begins.
+/// `bits`: a bit for each 32 bytes of the file, set where a live record begins. The caller holds the lock of the collector: another
+/// collection would give them the same name.
 pub(super) fn write_marks(
-    storage: &Arc<dyn Storage>,
-    salt: u64,
+    (storage, salt): (&Arc<dyn Storage>, u64),
+    collector: &CollectorLock,
     epoch: u64,
     cold: &ColdSegment,
     bits: &[u64],
@@ -82,7 +84,7 @@ pub(super) fn write_marks(
     bits.iter().for_each(|word| file.extend_from_slice(&word.to_le_bytes()));
     let check = xxh3_64_with_seed(&file[HEAD_BYTES..], xxh3_64_with_seed(&head, salt));
     file[CHECK_AT..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
-    write_whole(storage, &marks_name(cold.number, epoch), &file)?;
+    write_whole_if(storage, &marks_name(cold.number, epoch), &file, || collector.check())?;
     let records = bits.iter().map(|word| u64::from(word.count_ones())).sum();
     Ok(ColdMarks { number: cold.number, epoch, records, bytes: live_bytes, check })
 }

@@ -472,26 +472,31 @@ impl DiskState {
     /// Writes a state's file, durably with its name. It is the store's once a frame names it. Nobody else makes one meanwhile: the
     /// caller holds the lock of the collector.
     pub(super) fn write_state(&self, collector: &CollectorLock, state: &mut StoreState) -> Result<(), Error> {
-        collector.check()?;
         let bytes = state.encode(self.header.salt);
-        write_whole(&self.storage, &state_name(state.epoch), &bytes)?;
+        write_whole_if(&self.storage, &state_name(state.epoch), &bytes, || collector.check())?;
         self.sync_names(SEGMENTS)
     }
 }
 
 /// Writes a file whole and durably before it has its name. The name is durable after a sync of the folder.
 pub(super) fn write_whole(storage: &Arc<dyn Storage>, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    write_whole_if(storage, name, bytes, || Ok(()))
+}
+
+/// As [`write_whole`], unless `check` fails, which is called last before the file gets its name.
+pub(super) fn write_whole_if(
+    storage: &Arc<dyn Storage>,
+    name: &str,
+    bytes: &[u8],
+    check: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     let (file, aside) = open_aside(storage)?;
-    let written = (|| -> io::Result<()> {
-        write_all_at(&*file, bytes, 0)?;
-        file.sync_data()?;
-        storage.rename(&aside, name)?;
-        file.unlock()
-    })();
-    written.map_err(|error| {
-        let _ = storage.remove(&aside);
-        Error::io(storage.describe(name), error)
-    })
+    let failed = |error: io::Error| Error::io(storage.describe(name), error);
+    let written = write_all_at(&*file, bytes, 0).and_then(|()| file.sync_data()).map_err(failed);
+    let named = written
+        .and_then(|()| check())
+        .and_then(|()| storage.rename(&aside, name).and_then(|()| file.unlock()).map_err(failed));
+    named.inspect_err(|_| _ = storage.remove(&aside))
 }
 
 #[cfg(test)]

@@ -104,6 +104,36 @@ fn rules_that_were_set_before_a_collection_began_its_work_are_those_that_count()
     assert_eq!(messages(&repo, &[head]), descending(29, 28));
 }
 
+/// Another collection marks something else of the same cold segment, while the file of the marks is being written.
+#[test]
+fn marks_are_let_be_where_the_lock_was_removed_while_others_were_being_written() {
+    let (disk, options) = (SimStorage::new(), tiny().cold_bytes(1 << 20));
+    let first = create(&disk, &options);
+    let ids = commits(&first, 0..10);
+    for (number, branch) in [(100, "side"), (101, "third"), (102, "gone")] {
+        commit(&first, branch, number);
+    }
+    point(&first, "refs/heads/gone", None);
+    assert!(sweep(&first).objects > 0);
+    point(&first, "refs/heads/side", None);
+    let hides = SweepLimits::default().slack(100);
+    let files = disk.clone();
+    let between = move || {
+        files.remove("collector").unwrap();
+        point(&first, "refs/heads/third", None);
+        assert!(first.sweep(&[], &hides).unwrap().objects > 0);
+    };
+    let is_it = |coming: Coming<'_>| coming.method == "sync_data" && coming.name.starts_with("segments/next-");
+    let (repo, armed) = open_hooked(&disk, &options, is_it, between);
+    armed.store(true, SeqCst);
+    let failed = repo.sweep(&[], &hides);
+    assert!(!armed.load(SeqCst));
+    assert!(matches!(&failed, Err(Error::Lost { file, .. }) if file.ends_with("collector")), "{failed:?}");
+    assert_eq!(messages(&repo, &[ids[9]]), descending(9, 0));
+    drop(repo);
+    check(&disk, &options);
+}
+
 /// Calls `between` at the call of the watcher with this number; returns whether there was one.
 fn sweep_with(repo: &Repo, limits: &SweepLimits, turn: usize, between: &dyn Fn()) -> bool {
     let asked = Cell::new(0);

@@ -27,9 +27,7 @@ impl DiskState {
         for round in 0.. {
             self.go_through(collection)?;
             collection.files.finish_segment()?;
-            // The marks that it names have names that another collection would give, too.
-            collector.check()?;
-            let mut state = collection.state()?;
+            let mut state = collection.state(collector)?;
             self.write_state(collector, &mut state)?;
             let last = round >= ROUNDS_MAX;
             // What came while that was written.
@@ -49,8 +47,7 @@ impl DiskState {
                         return Ok(());
                     }
                     collection.files.finish_segment()?;
-                    collector.check()?;
-                    state = collection.state()?;
+                    state = collection.state(collector)?;
                     self.write_state(collector, &mut state)?;
                 }
                 collector.check()?;

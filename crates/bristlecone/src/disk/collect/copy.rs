@@ -14,6 +14,7 @@ use crate::{
     disk::{
         files::segment_name,
         frame::put_ref,
+        lock::CollectorLock,
         roll::now_seconds,
         state::{ColdMarks, StoreState, WholeLeft},
     },
@@ -275,7 +276,7 @@ impl Collection<'_, '_> {
     }
 
     /// Returns what is live of the cold segments from now on, and their numbers; one of which nothing is, is left out.
-    fn cold_marks(&mut self) -> Result<(Vec<u32>, Vec<ColdMarks>), Error> {
+    fn cold_marks(&mut self, collector: &CollectorLock) -> Result<(Vec<u32>, Vec<ColdMarks>), Error> {
         let before = &self.view.table.state;
         let (mut numbers, mut marks) = (Vec::new(), Vec::new());
         for cold in &*before.cold {
@@ -284,7 +285,7 @@ impl Collection<'_, '_> {
             match live {
                 Some((_, 0, _)) => continue,
                 // What is dead stays so: as many are the same ones.
-                Some(live) if live.1 != before.live_of(cold).0 => marks.push(self.files.marks(cold, live)?),
+                Some(live) if live.1 != before.live_of(cold).0 => marks.push(self.files.marks(collector, cold, live)?),
                 _ => marks.extend(known),
             }
             numbers.push(cold.number);
@@ -294,8 +295,8 @@ impl Collection<'_, '_> {
     }
 
     /// Returns the state that the collection leaves, and writes the marks that it names.
-    pub(super) fn state(&mut self) -> Result<StoreState, Error> {
-        let (numbers, marks) = self.cold_marks()?;
+    pub(super) fn state(&mut self, collector: &CollectorLock) -> Result<StoreState, Error> {
+        let (numbers, marks) = self.cold_marks(collector)?;
         self.changes = self.commits.map_or(0, Cut::changes);
         let before = &self.view.table.state;
         let stays = |oid: &Oid| -> Result<bool, Error> {

@@ -7,6 +7,7 @@ use crate::{
     disk::{
         cold::ColdWriter,
         files::{SEGMENTS, cold_number, segment_name},
+        lock::CollectorLock,
         marks::{marks_name, write_marks},
         sealed::Form,
         segment::{COLD, COLD_END},
@@ -96,7 +97,12 @@ impl<'a> NewFiles<'a> {
     }
 
     /// Returns the marks of a cold segment for the next state, which are written unless that was done.
-    pub(super) fn marks(&mut self, cold: &ColdSegment, live: (&[u64], u64, u64)) -> Result<ColdMarks, Error> {
+    pub(super) fn marks(
+        &mut self,
+        collector: &CollectorLock,
+        cold: &ColdSegment,
+        live: (&[u64], u64, u64),
+    ) -> Result<ColdMarks, Error> {
         let (bits, records, bytes) = live;
         // Objects are marked and never unmarked, so their number tells.
         let same = |marks: &&ColdMarks| marks.number == cold.number && marks.records == records;
@@ -105,7 +111,8 @@ impl<'a> NewFiles<'a> {
         }
         let epoch = self.view.table.state.epoch + 1;
         self.marks.retain(|marks| marks.number != cold.number);
-        let marks = write_marks(&self.view.storage, self.view.header.salt, epoch, cold, bits, bytes)?;
+        let store = (&self.view.storage, self.view.header.salt);
+        let marks = write_marks(store, collector, epoch, cold, bits, bytes)?;
         self.marks.push(marks);
         Ok(marks)
     }
