@@ -322,6 +322,7 @@ impl DiskBackend {
             nonce,
             tables: generations::Generations::new(),
             reader: OnceLock::new(),
+            reader_owed: readers::OwedNote::default(),
             named_at: AtomicU64::new(0),
             tables_behind: AtomicBool::new(false),
             emptied: AtomicBool::new(false),

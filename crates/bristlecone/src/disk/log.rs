@@ -26,7 +26,7 @@ use super::{
     lock::DiskLock,
     moved::MovedPlaces,
     published::Published,
-    readers::ReaderNote,
+    readers::{OwedNote, ReaderNote},
     refs::Refs,
     request::DiskAppendQueue,
     segment::{COLD, COLD_LOCATION, PAGE_BYTES, Segment, SegmentHead},
@@ -198,6 +198,8 @@ pub(super) struct DiskState {
     pub(super) tables: Generations,
     /// What tells other processes by which states this one reads.
     pub(super) reader: OnceLock<ReaderNote>,
+    /// Whether that is still to be made.
+    pub(super) reader_owed: OwedNote,
     /// Where the frame ends that named the state.
     pub(super) named_at: AtomicU64,
     /// Whether the last head named tables of refs that were not there.
@@ -512,11 +514,13 @@ impl DiskState {
     /// Lets readers see a new tail.
     pub(super) fn publish(&self, tail: &Tail) {
         self.published.advance(tail.location(), tail.next != 0);
+        self.begin_owed_reading();
     }
 
     /// Lets readers see a new tail, and the moves of refs that `apply` makes, in one step.
     pub(super) fn publish_with(&self, tail: &Tail, apply: impl FnOnce(&mut Refs)) {
         self.published.advance_with(tail.location(), tail.next != 0, apply);
+        self.begin_owed_reading();
     }
 
     /// Moves from a sealed segment to the next, if that is there; one whose head the power may have taken is not, if `torn`.

@@ -8,6 +8,7 @@
 use std::{
     io,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -22,7 +23,10 @@ use super::{
 use crate::{
     Error,
     storage::{OpenMode, Origin, StorageFile, read_exact_at, write_all_at},
-    sync::lock,
+    sync::{
+        atomic::{AtomicBool, Ordering::*},
+        lock,
+    },
 };
 
 /// The folder of the files.
@@ -33,6 +37,8 @@ const NEW: &str = "new-";
 const OPENING_SECONDS: u32 = 600;
 /// How often a file is begun anew that another process took for one of the dead.
 const ATTEMPTS: usize = 100;
+/// After so long a file is tried again for which there was no room.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONEPIN");
 /// Bytes of the first part of a file, which every version knows: 24 = 8 magic + 8 epoch + 8 check.
 const NOTE_BYTES: usize = 24;
@@ -55,6 +61,13 @@ impl ReaderNote {
         let who = Who { process: std::process::id(), since: now_seconds() };
         write_all_at(&*self.file, &encode(epoch, who, salt), 0)
     }
+}
+
+/// Whether there was no room for the file when the store was opened, and when it was tried again last.
+#[derive(Debug, Default)]
+pub(super) struct OwedNote {
+    is_owed: AtomicBool,
+    tried: Mutex<Option<Instant>>,
 }
 
 /// Which process reads, and since when by the state that it names, in seconds since 1970.
@@ -117,12 +130,38 @@ impl DiskState {
             match begun {
                 Ok(Some(note)) => {
                     let _ = self.reader.set(note);
+                    self.reader_owed.is_owed.store(false, Relaxed);
                     return;
                 }
                 Ok(None) => {}
-                Err(_) => return,
+                Err(error) => {
+                    let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+                    self.reader_owed.is_owed.store(full, Relaxed);
+                    return;
+                }
             }
         }
+    }
+
+    /// Says that this process reads, if there was no room for that before.
+    #[inline]
+    pub(super) fn begin_owed_reading(&self) {
+        if self.reader_owed.is_owed.load(Relaxed) {
+            self.try_owed_reading();
+        }
+    }
+
+    #[cold]
+    fn try_owed_reading(&self) {
+        // Another thread may just be doing it.
+        let Ok(mut tried) = self.reader_owed.tried.try_lock() else { return };
+        let is_due = tried.is_none_or(|tried| tried.elapsed() >= AGAIN_AFTER);
+        if !is_due || !self.reader_owed.is_owed.load(Relaxed) {
+            return;
+        }
+        self.begin_reading();
+        *tried = Some(Instant::now());
+        self.tell_readers();
     }
 
     /// Says by which state this process reads at least, if that has changed; returns whether it has.

@@ -336,6 +336,23 @@ fn open_unnoticed(disk: &SimStorage, options: &DiskOptions, read_only: bool) -> 
 }
 
 #[test]
+fn who_could_not_say_that_it_reads_for_want_of_room_says_so_later() {
+    let (disk, backend) = store(&tiny());
+    disk.fail_at(disk.calls() + 1, Fault::NoSpace, Times::Forever);
+    let reader = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), true).unwrap();
+    disk.heal();
+    let said = || disk.list("readers").unwrap().len();
+    assert_eq!(said(), 1, "only the other one's");
+    // It is tried again a tenth of a second later.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    append(&backend, 20, &[], Some("side")).unwrap();
+    assert_eq!(reached(&reader, "side"), [20]);
+    assert_eq!(said(), 2);
+    drop(reader);
+    assert_eq!(said(), 1);
+}
+
+#[test]
 fn who_could_not_say_that_it_reads_is_told_when_a_collection_has_passed_it_and_goes_on() {
     let mut expired = 0;
     for (options, read_only) in
