@@ -28,6 +28,7 @@ mod layered;
 mod memory;
 mod pass;
 mod pins;
+mod reached;
 mod retention;
 mod snapshot;
 mod sweep;
@@ -42,10 +43,11 @@ pub use counts::{Counts, Latencies};
 pub use layered::Layered;
 pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
+pub use reached::Reached;
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
+pub(crate) use sweep::TOLD_EVERY;
 pub use sweep::{CutRules, ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
-pub(crate) use sweep::{Reached, TOLD_EVERY};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.

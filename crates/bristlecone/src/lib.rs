@@ -63,8 +63,9 @@ mod waiting;
 pub use backend::{
     AbsentCommit, AbsentCommits, AbsentReason, Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached,
     Capabilities, Counted, Counts, Cut, CutRules, CutSize, DEEPENED, Damage, Durability, Expected, Keep, Latencies,
-    Layered, MemoryBackend, ObjectChildren, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Retention, Roots,
-    SHALLOW, Snapshot, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept, absent_commits, check_moves,
+    Layered, MemoryBackend, ObjectChildren, Pin, Pins, Position, Reached, ReadOnly, RefMove, RefTarget, Retention,
+    Roots, SHALLOW, Snapshot, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept, absent_commits,
+    check_moves,
 };
 pub use bristlecone_core as core;
 #[cfg(feature = "git")]

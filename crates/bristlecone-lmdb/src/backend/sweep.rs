@@ -7,7 +7,7 @@
 //! What another process reads is not known here. A sweep therefore needs the store to itself among processes.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     process,
     sync::{
         PoisonError,
@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use bristlecone::{Error, Oid, RefTarget, Result, Roots, SweepLimits, Swept, engine::StoreLockGuard};
+use bristlecone::{Error, Oid, Reached, RefTarget, Result, Roots, SweepLimits, Swept, engine::StoreLockGuard};
 
 use super::{
     append::Failure,
@@ -40,10 +40,7 @@ const LOOK_BYTES: usize = 1 << 22;
 struct Sweep<'s> {
     store: &'s OpenStore,
     roots: &'s Roots<'s>,
-    live: HashSet<Oid>,
-    live_bytes: u64,
-    /// What is live and absent: it may be appended, with others below it.
-    absent: Vec<Oid>,
+    live: Reached,
     /// How many dead objects name each.
     named: HashMap<Oid, u32>,
     /// Dead objects that no dead one names.
@@ -56,8 +53,8 @@ impl OpenStore {
         self.lock.refuse_child()?;
         let _one = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.lock_alone()?);
-        let (live, absent, named) = (HashSet::new(), Vec::new(), HashMap::new());
-        let mut sweep = Sweep { store: self, roots, live, live_bytes: 0, absent, named, next: Vec::new() };
+        let live = Reached::default();
+        let mut sweep = Sweep { store: self, roots, live, named: HashMap::new(), next: Vec::new() };
         sweep.mark_beside_appends()?;
         let _guard = self.lock_alone()?;
         if !limits.dry_run {
@@ -196,9 +193,9 @@ impl Sweep<'_> {
     fn mark_beside_appends(&mut self) -> Result<()> {
         let mut young = self.store.young_objects(LOOK_BYTES)?;
         for _ in 0..ROUNDS_MAX {
-            let before = self.live.len();
+            let before = self.live.objects();
             self.mark(std::mem::take(&mut young))?;
-            if self.live.len() - before < ROUND_OBJECTS {
+            if self.live.objects() - before < ROUND_OBJECTS {
                 break;
             }
         }
@@ -207,8 +204,7 @@ impl Sweep<'_> {
 
     /// Marks what refs, snapshots and roots lead to, and some more objects.
     fn mark(&mut self, from: Vec<Oid>) -> Result<()> {
-        let absent = std::mem::take(&mut self.absent);
-        absent.iter().for_each(|oid| _ = self.live.remove(oid));
+        let absent = self.live.take_absent();
         let roots = self.roots.oids.iter().copied();
         let refs = self.store.ref_targets()?;
         self.reach(from.into_iter().chain(absent).chain(refs).chain(roots).chain(self.store.pins.roots()))
@@ -216,20 +212,7 @@ impl Sweep<'_> {
 
     /// Adds to what is live all that some objects lead to.
     fn reach(&mut self, from: impl IntoIterator<Item = Oid>) -> Result<()> {
-        let mut open: Vec<Oid> = from.into_iter().collect();
-        while let Some(oid) = open.pop() {
-            if self.live.insert(oid) {
-                match self.store.read(&oid)? {
-                    Some(object) => {
-                        self.live_bytes += object.read_bytes() as u64;
-                        (self.roots.children)(&oid, &object, &mut |child| open.push(child))?;
-                    }
-                    None => self.absent.push(oid),
-                }
-                self.roots.marked(self.live.len() as u64, self.live_bytes)?;
-            }
-        }
-        Ok(())
+        self.live.reach(self.roots, |oid| self.store.read(oid), from)
     }
 
     /// Calls `each` with what an object names; with nothing if it is absent.

@@ -8,13 +8,13 @@
 //! and marked pages are cleaned by the next sweep.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     ops::Range,
     sync::atomic::Ordering::*,
 };
 
 use bristlecone::{
-    Batch, Bytes, Error, Location, ObjRef, Oid, RefTarget, Result, Roots, Sink as _, SweepLimits, Swept,
+    Batch, Bytes, Error, Location, ObjRef, Oid, Reached, RefTarget, Result, Roots, Sink as _, SweepLimits, Swept,
 };
 
 use super::{
@@ -34,62 +34,6 @@ const ROUND_PAGES: u64 = 1 << 10;
 const STEP_BYTES: usize = 4 << 20;
 const STEP_PAGES: usize = 1024;
 
-/// What is reached so far, and what is still to be looked at.
-#[derive(Default)]
-struct Marking {
-    reached: HashSet<Oid>,
-    bytes: u64,
-    open: Vec<Oid>,
-    /// Of what is reached, the objects that were absent: one may be appended while the rest is marked, with others below it.
-    absent: Vec<Oid>,
-}
-
-impl Marking {
-    /// Goes on from where it is, and from some more.
-    fn reach(&mut self, store: &OpenStore, roots: &Roots<'_>, from: impl IntoIterator<Item = Oid>) -> Result<()> {
-        self.open.extend(from);
-        while let Some(oid) = self.open.pop() {
-            if self.reached.insert(oid) {
-                match store.read(&oid.into())? {
-                    Some(object) => {
-                        self.bytes += object.read_bytes() as u64;
-                        (roots.children)(&oid, &object, &mut |child| self.open.push(child))?;
-                    }
-                    None => self.absent.push(oid),
-                }
-                roots.marked(self.reached.len() as u64, self.bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Marks an object whose record is at hand, and goes on from what it names later.
-    fn young(&mut self, roots: &Roots<'_>, oid: Oid, at: Location, record: &[u8]) -> Result<()> {
-        let Some(object) = object_of(Bytes::Borrowed(record), at) else {
-            self.open.push(oid);
-            return Ok(());
-        };
-        if !self.reached.insert(oid) {
-            return Ok(());
-        }
-        self.bytes += object.read_bytes() as u64;
-        let Self { reached, open, .. } = self;
-        (roots.children)(&oid, &object, &mut |child| {
-            if !reached.contains(&child) {
-                open.push(child);
-            }
-        })?;
-        roots.marked(self.reached.len() as u64, self.bytes)
-    }
-
-    /// Goes on as [`Marking::reach`], and from what was absent. No thread appends meanwhile: what is absent now leads nowhere.
-    fn end(&mut self, store: &OpenStore, roots: &Roots<'_>, from: impl IntoIterator<Item = Oid>) -> Result<()> {
-        let absent = std::mem::take(&mut self.absent);
-        absent.iter().for_each(|oid| _ = self.reached.remove(oid));
-        self.reach(store, roots, absent.into_iter().chain(from))
-    }
-}
-
 /// Where the objects are that were not reached. One that was appended more than once is on several pages, and the index has the
 /// last place: a hint that leads to another one must not find what is gone.
 #[derive(Default)]
@@ -102,13 +46,13 @@ struct Unreached {
 
 impl Unreached {
     /// Goes on to look at pages, up to `end`, and returns how many they were. What was reached meanwhile leaves.
-    fn note(&mut self, store: &OpenStore, marking: &Marking, end: u64) -> Result<u64> {
+    fn note(&mut self, store: &OpenStore, reached: &Reached, end: u64) -> Result<u64> {
         let from = std::mem::replace(&mut self.end, end);
-        self.places.retain(|(oid, _)| !marking.reached.contains(oid));
+        self.places.retain(|(oid, _)| !reached.contains(oid));
         store.each_verified_page(from..end, &mut |number, page| {
             // Nothing is found on a page that is damaged.
             let Ok(page) = page else { return Ok(()) };
-            let unreached = page.records(number).filter(|(oid, ..)| !marking.reached.contains(oid));
+            let unreached = page.records(number).filter(|(oid, ..)| !reached.contains(oid));
             self.places.extend(unreached.map(|(oid, at, _)| (oid, at)));
             Ok(())
         })?;
@@ -137,19 +81,20 @@ impl OpenStore {
         self.holder.refuse_child()?;
         self.poison.check()?;
         let _one = lock(&self.index.maintenance);
-        let (mut marking, mut unreached) = (Marking::default(), Unreached::default());
+        let (mut reached, mut unreached) = (Reached::default(), Unreached::default());
         let mut given = roots.oids;
         for _ in 0..ROUNDS_MAX {
             let (from, end) = (unreached.end, read_lock(&self.refs).state.end);
-            self.mark_young(roots, &mut marking, from..end)?;
-            marking.reach(self, roots, self.refs_and_pins().into_iter().chain(given.iter().copied()))?;
+            self.mark_young(roots, &mut reached, from..end)?;
+            let leading = self.refs_and_pins().into_iter().chain(given.iter().copied());
+            reached.reach(roots, |oid| self.read(&ObjRef::from(*oid)), leading)?;
             given = &[];
-            if unreached.note(self, &marking, end)? < ROUND_PAGES {
+            if unreached.note(self, &reached, end)? < ROUND_PAGES {
                 break;
             }
         }
         self.write_index_for_sweep()?;
-        let swept = self.drop_unreached(roots, limits, marking, unreached)?;
+        let swept = self.drop_unreached(roots, limits, reached, unreached)?;
         if !limits.dry_run {
             self.clean_pages()?;
         }
@@ -177,7 +122,7 @@ impl OpenStore {
         &self,
         roots: &Roots<'_>,
         limits: &SweepLimits,
-        mut marking: Marking,
+        mut reached: Reached,
         mut unreached: Unreached,
     ) -> Result<Swept> {
         let _writer = lock(&self.writer);
@@ -187,9 +132,11 @@ impl OpenStore {
         from.extend(refs.by_name.values().filter_map(object));
         // Who is told how far it is may ask for refs.
         let roots = &roots.unwatched();
-        self.mark_young(roots, &mut marking, unreached.end..refs.state.end)?;
-        marking.end(self, roots, from)?;
-        unreached.note(self, &marking, refs.state.end)?;
+        self.mark_young(roots, &mut reached, unreached.end..refs.state.end)?;
+        // No thread appends any more: what is absent now leads nowhere.
+        from.extend(reached.take_absent());
+        reached.reach(roots, |oid| self.read(&ObjRef::from(*oid)), from)?;
+        unreached.note(self, &reached, refs.state.end)?;
         let (dead, swept) = self.choose(roots, &unreached, limits)?;
         if limits.dry_run {
             return Ok(swept);
@@ -226,13 +173,14 @@ impl OpenStore {
 
     /// Marks the objects on these pages that were appended since the oldest snapshot was taken, in the order of the pages: most of what
     /// they name comes before them, so that little is looked up by id.
-    fn mark_young(&self, roots: &Roots<'_>, marking: &mut Marking, pages: Range<u64>) -> Result<()> {
+    fn mark_young(&self, roots: &Roots<'_>, reached: &mut Reached, pages: Range<u64>) -> Result<()> {
         let Some(first) = self.pins.appended() else { return Ok(()) };
         let first = first.max(pages.start);
         let mut failed = None;
         self.database.each_page(first..pages.end.max(first), &mut |number, value| {
             let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason))?;
-            failed = page.records(number).try_for_each(|(oid, at, record)| marking.young(roots, oid, at, record)).err();
+            let add = |(oid, at, record)| reached.add(roots, oid, object_of(Bytes::Borrowed(record), at).as_ref());
+            failed = page.records(number).try_for_each(add).err();
             Ok(failed.is_none())
         })?;
         failed.map_or(Ok(()), Err)

@@ -1,14 +1,11 @@
-//! The arguments and the result of a sweep, and the walk that every sweep begins with.
+//! The arguments and the result of a sweep.
 
-use std::{fmt, mem};
+use std::fmt;
 
 use bristlecone_core::{ObjRef, Object, Oid};
 
 use super::{Cut, Snapshot};
-use crate::{
-    Error,
-    oid_map::{OidMap, OidSet},
-};
+use crate::{Error, oid_map::OidMap};
 
 /// Calls its last argument with the id of everything that an object names. It asks the backend nothing, which may keep others
 /// waiting meanwhile.
@@ -115,7 +112,7 @@ impl<'a> Roots<'a> {
         self.watch.map_or(Ok(()), |watch| watch(status))
     }
 
-    /// Tells how many objects are marked, now and then: for the walk of a backend's own, which calls it after each.
+    /// Tells how many objects are marked, now and then: for a walk that calls it after each, as [`crate::Reached`] does.
     ///
     /// # Errors
     /// As [`Roots::tell`].
@@ -124,37 +121,11 @@ impl<'a> Roots<'a> {
         if is_time { self.tell(&SweepStatus::new(SweepStep::Mark, objects, bytes)) } else { Ok(()) }
     }
 
-    /// Adds everything that `from` and the roots lead to. What is absent leads nowhere.
-    ///
-    /// # Errors
-    /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
-    pub(crate) fn reach(
-        &self,
-        snapshot: &dyn Snapshot,
-        reached: &mut Reached,
-        from: impl IntoIterator<Item = Oid>,
-    ) -> Result<(), Error> {
-        let mut open: Vec<Oid> = from.into_iter().chain(self.oids.iter().copied()).collect();
-        while let Some(oid) = open.pop() {
-            if !reached.oids.insert(oid) {
-                continue;
-            }
-            let Some(object) = snapshot.read(&ObjRef::from(oid))? else {
-                reached.absent.push(oid);
-                continue;
-            };
-            reached.bytes += object.read_bytes() as u64;
-            (self.children)(&oid, &object, &mut |child| open.push(child))?;
-            self.marked(reached.oids.len() as u64, reached.bytes)?;
-        }
-        Ok(())
-    }
-
     /// Returns what is dropped of `dead`, to which nothing leads, in the order in which it is: no object before those that name
     /// it, so that whatever stays has everything below it, also where the limits end the list.
     ///
     /// # Errors
-    /// As [`Roots::reach`].
+    /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
     pub(crate) fn choose(
         &self,
         snapshot: &dyn Snapshot,
@@ -196,24 +167,6 @@ impl<'a> Roots<'a> {
             Some(object) => (self.children)(oid, &object, each),
             None => Ok(()),
         }
-    }
-}
-
-/// What a sweep has reached so far.
-#[derive(Debug, Default)]
-pub(crate) struct Reached {
-    pub(crate) oids: OidSet,
-    bytes: u64,
-    // Of these, the objects that were absent.
-    absent: Vec<Oid>,
-}
-
-impl Reached {
-    /// Returns what was absent, and counts it as not reached: it may have been appended since, with others below it.
-    pub(crate) fn take_absent(&mut self) -> Vec<Oid> {
-        let absent = mem::take(&mut self.absent);
-        absent.iter().for_each(|oid| _ = self.oids.remove(oid));
-        absent
     }
 }
 

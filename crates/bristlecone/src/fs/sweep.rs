@@ -73,9 +73,10 @@ impl FsState {
             seen = next;
             // Appends do not wait for the refs meanwhile.
             let from = self.refs_and_pins(&read_lock(&self.refs));
-            roots.reach(&reader, &mut reached, young.into_iter().chain(from))?;
+            let from = young.into_iter().chain(from).chain(roots.oids.iter().copied());
+            reached.reach(roots, |oid| self.read(oid), from)?;
         }
-        let unreached = object_ids(&self.files)?.filter(|oid| !reached.oids.contains(oid)).collect();
+        let unreached = object_ids(&self.files)?.filter(|oid| !reached.contains(oid)).collect();
         Ok(Marked { reader, first, reached, seen, unreached })
     }
 
@@ -97,8 +98,8 @@ impl FsState {
         let Marked { reader, mut reached, seen, unreached, .. } = marked;
         let mut refs = write_lock(&self.refs);
         let from = self.refs_and_pins(&refs).into_iter().chain(self.young(seen).0).chain(reached.take_absent());
-        roots.unwatched().reach(&reader, &mut reached, from)?;
-        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !reached.oids.contains(oid)).collect();
+        reached.reach(&roots.unwatched(), |oid| self.read(oid), from)?;
+        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !reached.contains(oid)).collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         if dead.is_empty() || limits.dry_run {
             return Ok(swept);

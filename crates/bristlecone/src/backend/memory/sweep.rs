@@ -10,7 +10,7 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
 use super::{MemoryIndex, MemoryRefs, MemoryState, read_lock, slab_of, write_lock};
 use crate::{
     Error,
-    backend::{Batch, Reached, RefTarget, Roots, SweepLimits, Swept},
+    backend::{Batch, Reached, RefTarget, Roots, Snapshot, SweepLimits, Swept},
 };
 
 /// Objects that move are appended in runs of this many bytes.
@@ -22,16 +22,16 @@ impl MemoryState {
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
+        let read = |oid: &Oid| reader.read(&ObjRef::from(*oid));
         let mut reached = Reached::default();
         let from = self.refs_and_pins(&read_lock(&self.refs));
-        roots.reach(&reader, &mut reached, from)?;
+        reached.reach(roots, read, from.into_iter().chain(roots.oids.iter().copied()))?;
         let mut refs = write_lock(&self.refs);
         self.sweeps.fetch_add(1, AcqRel);
         // What was appended, moved or kept meanwhile.
         let from = self.refs_and_pins(&refs).into_iter().chain(self.young()).chain(reached.take_absent());
-        roots.unwatched().reach(&reader, &mut reached, from)?;
-        let live = reached.oids;
-        let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
+        reached.reach(&roots.unwatched(), read, from)?;
+        let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !reached.contains(oid)).copied().collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         drop(reader);
         if dead.is_empty() || limits.dry_run {
