@@ -52,6 +52,8 @@ struct Filled {
     outcomes: Vec<Vec<Result<()>>>,
     /// What refs left, and the position of the move.
     displaced: Vec<(Position, RefTarget)>,
+    /// The objects, where a sweep wants to know them.
+    noted: Option<Vec<Oid>>,
     state: State,
     batches: u64,
 }
@@ -116,6 +118,9 @@ impl OpenStore {
         for (position, target) in &filled.displaced {
             self.pins.displaced(*position, target);
         }
+        if let (Some(noted), Some(appended)) = (&mut *self.noted(), &filled.noted) {
+            noted.extend_from_slice(appended);
+        }
         self.position.fetch_max(filled.state.position, AcqRel);
         self.appends.fetch_max(filled.state.appends, AcqRel);
         self.own_appends.store(filled.state.appends, Release);
@@ -136,7 +141,8 @@ impl OpenStore {
 
     /// Puts everything that can be done into a transaction, in the order in which it came.
     fn fill(&self, txn: &mut WriteTxn<'_>, waiting: &[&CallerAppends]) -> Result<Filled, Failure> {
-        let mut filled = Filled { state: self.state_in(txn)?, ..Filled::default() };
+        let noted = self.noted().is_some().then(Vec::new);
+        let mut filled = Filled { state: self.state_in(txn)?, noted, ..Filled::default() };
         self.note_foreign(&filled.state);
         let mut value = Vec::new();
         for caller in waiting {
@@ -184,6 +190,9 @@ impl OpenStore {
         filled.batches += 1;
         filled.state.appends += 1;
         self.put_objects(txn, batch, filled.state.appends, value)?;
+        if let Some(noted) = &mut filled.noted {
+            noted.extend(batch.records().filter_map(|found| Oid::new(found.record.oid).ok()));
+        }
         if moves.is_empty() {
             return Ok(());
         }

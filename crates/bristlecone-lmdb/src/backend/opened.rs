@@ -69,6 +69,8 @@ pub(super) struct OpenStore {
     pub(super) dropping: RwLock<()>,
     /// Held by the thread that sweeps.
     pub(super) sweeping: Mutex<()>,
+    /// What this process appended since a sweep began, while it marks beside appends.
+    pub(super) noted: Mutex<Option<Vec<Oid>>>,
     /// How many sweeps have begun. No other process sweeps as long as this one has the store open.
     pub(super) sweeps: AtomicU64,
     /// No higher than the position of the store.
@@ -336,6 +338,7 @@ impl OpenStore {
             appends: AtomicU64::new(state.appends),
             own_appends: AtomicU64::new(state.appends),
             sweeping: Mutex::default(),
+            noted: Mutex::default(),
             foreign_appends: AtomicU64::new(state.appends),
             snapshot_appends: AtomicU64::new(0),
             // Another process may have ended before it synced.
@@ -376,6 +379,11 @@ impl OpenStore {
             return Err(corrupt(&reason));
         }
         Ok((databases, state))
+    }
+
+    /// Returns what a sweep that is under way is told of what is appended.
+    pub(super) fn noted(&self) -> MutexGuard<'_, Option<Vec<Oid>>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what is counted now, by all processes.

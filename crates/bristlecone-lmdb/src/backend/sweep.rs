@@ -1,8 +1,11 @@
 //! Sweeps: objects that nothing leads to are removed, in transactions of a bounded size.
 //!
-//! A sweep marks beside appends, in rounds: each looks at what came during the one before. From then on it holds the store's lock, so
-//! no ref moves and nothing is appended. What snapshots keep can grow meanwhile: each transaction is chosen with new roots shut out,
-//! and what they lead to is left out of it. No object is removed before those that name it, so all below a new root is there still.
+//! A sweep marks beside appends, in rounds: each looks at what came during the one before. It lists what it did not reach, and from then
+//! on holds the store's lock, so no ref moves and nothing is appended. What goes is on the list and was not reached by then; what was
+//! appended since the sweep began stays, with all below it.
+//!
+//! What snapshots keep can grow meanwhile: each transaction is chosen with new roots shut out, and what they lead to is left out of it.
+//! No object is removed before those that name it, so all below a new root is there still.
 //!
 //! What another process reads is not known here. A sweep therefore needs the store to itself among processes.
 
@@ -41,10 +44,34 @@ struct Sweep<'s> {
     store: &'s OpenStore,
     roots: &'s Roots<'s>,
     live: Reached,
+    /// Objects that were there and not live when they were listed.
+    unreached: Vec<Oid>,
     /// How many dead objects name each.
     named: HashMap<Oid, u32>,
     /// Dead objects that no dead one names.
     next: Vec<Oid>,
+}
+
+/// Notes what this process appends, until it is dropped.
+struct NotedAppends<'s>(&'s OpenStore);
+
+impl<'s> NotedAppends<'s> {
+    /// Begins. The caller holds the store's lock.
+    fn begin(store: &'s OpenStore) -> Self {
+        *store.noted() = Some(Vec::new());
+        Self(store)
+    }
+
+    /// Returns what was appended since this was asked last.
+    fn take(&self) -> Vec<Oid> {
+        self.0.noted().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Drop for NotedAppends<'_> {
+    fn drop(&mut self) {
+        *self.0.noted() = None;
+    }
 }
 
 impl OpenStore {
@@ -52,17 +79,23 @@ impl OpenStore {
     pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept> {
         self.lock.refuse_child()?;
         let _one = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.lock_alone()?);
-        let live = Reached::default();
-        let mut sweep = Sweep { store: self, roots, live, named: HashMap::new(), next: Vec::new() };
-        sweep.mark_beside_appends()?;
+        let guard = self.lock_alone()?;
+        let (noted, appends) = (NotedAppends::begin(self), self.state()?.appends);
+        drop(guard);
+        let (live, unreached, named) = (Reached::default(), Vec::new(), HashMap::new());
+        let mut sweep = Sweep { store: self, roots, live, unreached, named, next: Vec::new() };
+        sweep.mark_beside_appends(&noted)?;
+        sweep.list_unreached()?;
         let _guard = self.lock_alone()?;
         if !limits.dry_run {
             self.begin_sweep()?;
         }
-        let (young, all) = self.all_objects()?;
-        sweep.mark(young)?;
-        sweep.find_dead(all)?;
+        sweep.mark(noted.take())?;
+        if appends < self.foreign_appends.load(Acquire) {
+            // Another process had the store meanwhile. What it appended is on no list, and may name what is.
+            sweep.list_unreached()?;
+        }
+        sweep.find_dead()?;
         let unwatched = roots.unwatched();
         // Who is told how far it is may take a snapshot.
         sweep.roots = &unwatched;
@@ -145,25 +178,22 @@ impl OpenStore {
         Ok(found)
     }
 
-    /// Returns the objects that were appended since the oldest snapshot was taken, and the others. The caller keeps appends out.
-    fn all_objects(&self) -> Result<(Vec<Oid>, Vec<Oid>)> {
-        let first = self.pins.appended().unwrap_or(u64::MAX);
-        let (mut young, mut others) = (Vec::new(), Vec::new());
-        let mut each = |oid: Oid, append: u64| if append > first { young.push(oid) } else { others.push(oid) };
-        self.each_append(&[], usize::MAX, &mut each)?;
-        Ok((young, others))
-    }
-
     /// Returns the objects that were appended since the oldest snapshot was taken, looking at so many bytes at a time.
     fn young_objects(&self, bytes_max: usize) -> Result<Vec<Oid>> {
         let mut young = Vec::new();
         let Some(first) = self.pins.appended() else { return Ok(young) };
         let mut each = |oid: Oid, append: u64| young.extend((append > first).then_some(oid));
+        self.each_append_in_parts(bytes_max, &mut each)?;
+        Ok(young)
+    }
+
+    /// Calls `each` as [`OpenStore::each_append`] for all objects, in a transaction for each so many bytes.
+    fn each_append_in_parts(&self, bytes_max: usize, each: &mut dyn FnMut(Oid, u64)) -> Result<()> {
         let mut from = Some(Vec::new());
         while let Some(key) = from {
-            from = self.each_append(&key, bytes_max, &mut each)?;
+            from = self.each_append(&key, bytes_max, each)?;
         }
-        Ok(young)
+        Ok(())
     }
 
     /// Calls `each` with the objects from a key on, and the number of the append that wrote each last. It ends behind so many bytes of
@@ -190,16 +220,25 @@ impl OpenStore {
 
 impl Sweep<'_> {
     /// Marks what is live, and what becomes so meanwhile, until that is little.
-    fn mark_beside_appends(&mut self) -> Result<()> {
-        let mut young = self.store.young_objects(LOOK_BYTES)?;
+    fn mark_beside_appends(&mut self, appends: &NotedAppends<'_>) -> Result<()> {
+        let mut from = self.store.young_objects(LOOK_BYTES)?;
         for _ in 0..ROUNDS_MAX {
             let before = self.live.objects();
-            self.mark(std::mem::take(&mut young))?;
+            self.mark(from)?;
             if self.live.objects() - before < ROUND_OBJECTS {
                 break;
             }
+            from = appends.take();
         }
         Ok(())
+    }
+
+    /// Lists what is there and not live.
+    fn list_unreached(&mut self) -> Result<()> {
+        self.unreached.clear();
+        let Self { store, live, unreached, .. } = self;
+        let mut each = |oid: Oid, _: u64| unreached.extend((!live.contains(&oid)).then_some(oid));
+        store.each_append_in_parts(LOOK_BYTES, &mut each)
     }
 
     /// Marks what refs, snapshots and roots lead to, and some more objects.
@@ -224,8 +263,9 @@ impl Sweep<'_> {
     }
 
     /// Counts how often each dead object is named by others.
-    fn find_dead(&mut self, all: Vec<Oid>) -> Result<()> {
-        let dead: Vec<Oid> = all.into_iter().filter(|oid| !self.live.contains(oid)).collect();
+    fn find_dead(&mut self) -> Result<()> {
+        let unreached = std::mem::take(&mut self.unreached);
+        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !self.live.contains(oid)).collect();
         let mut named: HashMap<Oid, u32> = dead.iter().map(|oid| (*oid, 0)).collect();
         for oid in &dead {
             self.each_child(oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
@@ -284,29 +324,43 @@ impl Sweep<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bristlecone::{Batch, Durability, Kind, Sink, engine::FormatTag};
+    use std::{cell::Cell, path::Path, sync::Arc};
+
+    use bristlecone::{Batch, Durability, Kind, Object, Sink, SweepStatus, engine::FormatTag};
 
     use super::{
         super::{LmdbOptions, append::CallerAppends, snapshot::LmdbSnapshot},
         *,
     };
 
+    fn make(dir: &Path) -> Arc<OpenStore> {
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        OpenStore::create(dir, format, &LmdbOptions::default().map_bytes(1 << 20)).unwrap()
+    }
+
+    fn oid(number: u16) -> Oid {
+        let mut bytes = [0; 32];
+        bytes[..2].copy_from_slice(&number.to_be_bytes());
+        Oid::from_array(bytes)
+    }
+
+    fn append(store: &OpenStore, oids: &[Oid]) {
+        let mut batch = Batch::new();
+        for oid in oids {
+            batch.put(Kind::Contents, *oid, b"a value", &[], &[]);
+        }
+        let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
+        store.append(appends).remove(0).unwrap();
+    }
+
     #[test]
     fn the_map_can_grow_between_the_parts_in_which_objects_are_looked_at() {
         let dir = tempfile::tempdir().unwrap();
-        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
-        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default().map_bytes(1 << 20)).unwrap();
-        let oid = |byte: u8| Oid::from_array([byte; 32]);
-        let append = |byte: u8| {
-            let mut batch = Batch::new();
-            batch.put(Kind::Contents, oid(byte), b"a value", &[], &[]);
-            let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
-            store.append(appends).remove(0).unwrap();
-        };
-        append(2);
+        let store = make(dir.path());
+        append(&store, &[oid(2)]);
         assert!(store.young_objects(1).unwrap().is_empty(), "no snapshot is held");
         let snapshot = LmdbSnapshot::take(&store, &[]);
-        [4, 1, 3].into_iter().for_each(append);
+        [4, 1, 3].into_iter().for_each(|number| append(&store, &[oid(number)]));
         let (mut met, mut from) = (Vec::new(), Some(Vec::new()));
         while let Some(key) = from {
             from = store.each_append(&key, 1, &mut |oid, _| met.push(oid)).unwrap();
@@ -316,5 +370,35 @@ mod tests {
         assert_eq!(store.young_objects(1).unwrap(), [1, 3, 4].map(oid));
         assert_eq!(store.young_objects(LOOK_BYTES).unwrap(), [1, 3, 4].map(oid));
         drop(snapshot);
+    }
+
+    #[test]
+    fn what_is_appended_beside_a_sweep_stays_with_all_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = make(dir.path());
+        let live: Vec<Oid> = (1..=300).map(oid).collect();
+        let [named, gone, new] = [1001, 1002, 1003].map(oid);
+        append(&store, &live);
+        append(&store, &[named, gone]);
+        let told = Cell::new(false);
+        let watch = |_: &SweepStatus| -> Result<()> {
+            if !told.replace(true) {
+                append(&store, &[new]);
+            }
+            Ok(())
+        };
+        let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| -> Result<()> {
+            if *oid == new {
+                each(named);
+            }
+            Ok(())
+        };
+        let swept = store.sweep(&Roots::new(&live, &children).watch(&watch), &SweepLimits::default()).unwrap();
+        assert!(told.get());
+        assert_eq!(swept.objects, 1);
+        assert_eq!([named, gone, new].map(|oid| store.locate(&oid).is_some()), [true, false, true]);
+        // Nothing leads to them: the next sweep drops them.
+        let swept = store.sweep(&Roots::new(&live, &children), &SweepLimits::default()).unwrap();
+        assert_eq!(swept.objects, 2);
     }
 }
