@@ -1,10 +1,11 @@
 //! Sweeping files: what nothing leads to is listed, and then removed.
 //!
-//! A sweep is done wholly or not at all: the list is durable before the first file goes, and the refs say that a sweep is
-//! under way. Whoever writes next after a process that was stopped, or a power cut, removes the rest of the list first. So no
-//! object ever stays without what is below it.
+//! It removes some thousand objects in a step, and others go first between two steps: what they lead to by then stays. No object is
+//! removed before those that name it. A step is done wholly or not at all: its list is durable before the first file goes, and the refs
+//! say that a sweep is under way. Whoever writes next after a process that was stopped, or a power cut, removes the rest of the list
+//! first. So no object ever stays without what is below it.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, mem, sync::Arc, thread, time::Duration, vec};
 
 use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64;
@@ -25,6 +26,11 @@ const SWEEP: &str = "sweep";
 /// No list is longer: it would be of a hundred million objects.
 const SWEEP_BYTES_MAX: u64 = 1 << 33;
 
+/// One step removes this many objects at most.
+const STEP_OBJECTS: usize = 4096;
+/// How long the lock is free between two steps: who waits for it looks each millisecond.
+const STEP_PAUSE: Duration = Duration::from_millis(2);
+
 /// Rounds beside appends. What so few objects bring during one waits until appends do.
 const ROUNDS_MAX: usize = 24;
 const ROUND_OBJECTS: usize = 1 << 10;
@@ -41,9 +47,18 @@ struct Marked {
     unreached: Vec<Oid>,
 }
 
+/// What is to be removed.
+struct Chosen {
+    marked: Marked,
+    /// What is left of it, no object before those that name it.
+    rest: vec::IntoIter<Oid>,
+    /// What was removed, once nothing is left.
+    swept: Swept,
+}
+
 impl FsState {
-    /// Drops what nothing leads to. It marks beside appends; no thread appends, moves a ref or takes a snapshot while it decides what
-    /// goes, and removes that. Reading goes on.
+    /// Drops what nothing leads to. It marks beside appends; no thread appends or moves a ref while it chooses what goes, nor takes a
+    /// snapshot while it removes some of that. Reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         self.lock.refuse_child()?;
         let _one = lock(&self.sweeping);
@@ -53,7 +68,27 @@ impl FsState {
             Ok(self.reader())
         })?;
         let marked = self.mark(reader, roots)?;
-        self.locked(|writer| self.sweep_marked(writer, marked, roots, limits))
+        let mut chosen = self.locked(|writer| {
+            let mut chosen = self.choose(writer, marked, roots, limits)?;
+            if !limits.dry_run {
+                self.step(writer, &mut chosen, roots)?;
+            }
+            Ok(chosen)
+        })?;
+        while !limits.dry_run && !chosen.rest.as_slice().is_empty() {
+            thread::sleep(STEP_PAUSE);
+            match self.locked(|writer| self.go_on(writer, &mut chosen, roots)) {
+                Ok(true) => {}
+                // Another process has come, or holds the lock: what is left is for the next sweep.
+                Ok(false) | Err(Error::Locked { .. }) => {
+                    chosen.swept.more = true;
+                    let Chosen { rest, swept, .. } = &mut chosen;
+                    rest.try_for_each(|oid| self.leave(&oid, swept))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(chosen.swept)
     }
 
     /// Returns a snapshot, and the place of what is appended next. The caller holds the store's lock.
@@ -80,13 +115,14 @@ impl FsState {
         Ok(Marked { reader, first, reached, seen, unreached })
     }
 
-    fn sweep_marked(
+    /// Chooses what goes: what was not reached by now.
+    fn choose(
         self: &Arc<Self>,
         writer: &mut Writer,
         mut marked: Marked,
         roots: &Roots<'_>,
         limits: &SweepLimits,
-    ) -> Result<Swept, Error> {
+    ) -> Result<Chosen, Error> {
         if marked.first < read_lock(&self.known).foreign {
             // Another process had the store meanwhile. What it appended was not looked at.
             drop(marked);
@@ -95,14 +131,53 @@ impl FsState {
         }
         self.refuse_others()?;
         self.make_durable(writer, None)?;
-        let Marked { reader, mut reached, seen, unreached, .. } = marked;
+        self.mark_rest(&mut marked, roots)?;
+        let unreached = mem::take(&mut marked.unreached);
+        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !marked.reached.contains(oid)).collect();
+        let (chosen, swept) = roots.choose(&marked.reader, &dead, limits)?;
+        Ok(Chosen { marked, rest: chosen.into_iter(), swept })
+    }
+
+    /// Marks what came since it was last looked, and what refs and snapshots lead to now. The caller holds the store's lock.
+    fn mark_rest(&self, marked: &mut Marked, roots: &Roots<'_>) -> Result<(), Error> {
+        let (young, next) = self.young(marked.seen);
+        marked.seen = next;
+        let from = self.refs_and_pins(&read_lock(&self.refs));
+        let from = from.into_iter().chain(young).chain(marked.reached.take_absent());
+        marked.reached.reach(&roots.unwatched(), |oid| self.read(oid), from)
+    }
+
+    /// Goes on with a sweep that let others go first; returns `false` if one of them was another process.
+    fn go_on(&self, writer: &mut Writer, chosen: &mut Chosen, roots: &Roots<'_>) -> Result<bool, Error> {
+        match self.refuse_others() {
+            // It has the store open, or wrote since the sweep took its snapshot.
+            Err(Error::Locked { .. } | Error::Usage { .. }) => return Ok(false),
+            alone => alone?,
+        }
+        self.make_durable(writer, None)?;
+        self.step(writer, chosen, roots).map(|()| true)
+    }
+
+    /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock, and everything is
+    /// durable.
+    fn step(&self, writer: &mut Writer, chosen: &mut Chosen, roots: &Roots<'_>) -> Result<(), Error> {
+        self.mark_rest(&mut chosen.marked, roots)?;
+        // From here on no snapshot is taken.
         let mut refs = write_lock(&self.refs);
-        let from = self.refs_and_pins(&refs).into_iter().chain(self.young(seen).0).chain(reached.take_absent());
-        reached.reach(&roots.unwatched(), |oid| self.read(oid), from)?;
-        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !reached.contains(oid)).collect();
-        let (dead, swept) = roots.choose(&reader, &dead, limits)?;
-        if dead.is_empty() || limits.dry_run {
-            return Ok(swept);
+        let reached = &mut chosen.marked.reached;
+        reached.reach(&roots.unwatched(), |oid| self.read(oid), self.pins.roots())?;
+        let mut dead = Vec::new();
+        while dead.len() < STEP_OBJECTS
+            && let Some(oid) = chosen.rest.next()
+        {
+            if reached.contains(&oid) {
+                self.leave(&oid, &mut chosen.swept)?;
+            } else {
+                dead.push(oid);
+            }
+        }
+        if dead.is_empty() {
+            return Ok(());
         }
         self.write_list(&dead)?;
         writer.unsynced.add(&[], false, true)?;
@@ -110,8 +185,15 @@ impl FsState {
         (table.sweeps, table.sweeping) = (table.sweeps + 1, true);
         self.write_known_refs(&mut refs, table, true)?;
         self.remove_listed(&mut refs, &dead)?;
-        writer.unsynced.clear()?;
-        Ok(swept)
+        writer.unsynced.clear()
+    }
+
+    /// Counts an object no more, which was chosen and stays.
+    fn leave(&self, oid: &Oid, swept: &mut Swept) -> Result<(), Error> {
+        let bytes = self.read(oid)?.map_or(0, |object| object.read_bytes() as u64);
+        swept.objects -= 1;
+        swept.bytes = swept.bytes.saturating_sub(bytes);
+        Ok(())
     }
 
     /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what snapshots keep is then not

@@ -103,7 +103,7 @@ pub(crate) fn append(
     backend.append(batch, &[move_to(name, samples.last().map(|sample| sample.oid))], durability).map(drop)
 }
 
-fn sweep(backend: &dyn Backend, graphs: &[Vec<Sample>]) -> Result<Swept, Error> {
+pub(crate) fn sweep(backend: &dyn Backend, graphs: &[Vec<Sample>]) -> Result<Swept, Error> {
     let samples: HashMap<Oid, &Sample> = graphs.iter().flatten().map(|sample| (sample.oid, sample)).collect();
     let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
         samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));

@@ -28,6 +28,7 @@ mod forged;
 mod fs;
 mod fs_crash;
 mod fs_cut;
+mod fs_sweep;
 mod golden;
 mod held;
 mod ids;
