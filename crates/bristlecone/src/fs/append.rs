@@ -82,6 +82,9 @@ impl FsState {
         durability: Durability,
         outcomes: &mut [Result<(), Error>],
     ) -> Result<(), Error> {
+        if writer.own.len() > self.unsynced_max {
+            self.make_durable(writer, None)?;
+        }
         let synced = self.always_synced || durability == Durability::Synced;
         let table = self.plan(appends, outcomes)?;
         let batches =

@@ -58,6 +58,8 @@ pub(super) struct FsState {
     pub(super) boot: String,
     /// Whether nothing is left unsynced: it is not known when the machine was started, or several machines use the store.
     pub(super) always_synced: bool,
+    /// Objects that this process leaves unsynced, at most, beside those of one append.
+    pub(super) unsynced_max: usize,
     pub(super) read_only: bool,
     pub(super) lock: StoreLock,
     pub(super) session: Option<Session>,
@@ -182,6 +184,7 @@ impl FsState {
             header,
             boot,
             always_synced,
+            unsynced_max: options.unsynced_max,
             read_only: session.is_none(),
             lock,
             session,

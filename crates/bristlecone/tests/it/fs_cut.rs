@@ -19,7 +19,10 @@ use bristlecone_testkit::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::fs::{append, create, expect_whole, files_below, graph, open, options};
+use crate::{
+    engine::format_tag,
+    fs::{append, create, expect_whole, files_below, graph, open, options},
+};
 
 /// The ids of the objects of a store, of which none is damaged.
 fn ids(backend: &dyn Backend) -> HashSet<Oid> {
@@ -69,6 +72,22 @@ fn an_object_that_is_there_has_what_it_names() {
             }
         }
     }
+}
+
+#[test]
+fn what_nobody_asks_to_be_durable_becomes_so_in_time() {
+    let disk = SimStorage::new();
+    let options = options().unsynced_max(10);
+    let backend = FsBackend::create(Arc::new(disk.clone()), format_tag(), options).unwrap();
+    for number in 1..=20 {
+        append(&backend, &format!("branch{number}"), &graph(number), Durability::None).unwrap();
+        // Three graphs of four objects, not eighty objects.
+        let noted = disk.contents("unsynced").unwrap().len();
+        assert!(noted < 2000, "{noted} bytes after append {number}");
+    }
+    let after = open(&disk.reboot(1, Policy::Lost)).unwrap();
+    expect_whole(&*after, &graph(18), "branch18", "before the last time");
+    assert_eq!(after.get_ref("branch19").unwrap(), None);
 }
 
 #[test]
