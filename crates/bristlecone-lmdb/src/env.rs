@@ -294,6 +294,11 @@ impl Env {
         self.resize(info.map_bytes, wanted)
     }
 
+    /// Whether a thread waits until no transaction of this process is open, so that it can replace the map.
+    pub(crate) fn is_resizing(&self) -> bool {
+        self.pool.is_resizing()
+    }
+
     /// Replaces the map by one that shows all that other processes wrote.
     fn follow(&self) -> Result<(), Error> {
         let info = self.info();

@@ -7,7 +7,7 @@ use std::sync::{
 
 use bristlecone::{
     Damage, Error, Location, ObjRef, Object, Oid, Pin, Position, Result, Snapshot,
-    storage::{OpenMode, retry},
+    storage::{OpenMode, StorageFile, retry},
 };
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     rows::{self, State},
 };
 use crate::env::{
-    DATA,
+    DATA, ReadTxn,
     layout::Meta,
     pages::{EachEntry, PageFault, PageWalk},
 };
@@ -147,18 +147,29 @@ impl OpenStore {
     }
 
     /// Goes through all pages of the last commit and returns the damaged ones; calls `each` for the entries of the objects.
-    fn walk_pages(&self, mut each: Option<EachEntry<'_>>) -> Result<Vec<PageFault>> {
+    fn walk_pages(&self, each: Option<EachEntry<'_>>) -> Result<Vec<PageFault>> {
+        let opened = retry(|| self.storage.open(DATA_NAME, OpenMode::Read));
+        let file = opened.map_err(|error| Error::io(self.env.describe(DATA), error))?;
+        self.walk_file(&*file, each)
+    }
+
+    fn walk_file(&self, file: &dyn StorageFile, mut each: Option<EachEntry<'_>>) -> Result<Vec<PageFault>> {
         let failed = |error| Error::io(self.env.describe(DATA), error);
-        let file = retry(|| self.storage.open(DATA_NAME, OpenMode::Read)).map_err(failed)?;
         let mut guard = None;
         loop {
             // As long as it is open its pages are not used again.
             let txn = self.env.read()?;
-            let metas = Meta::read_both(&*file).map_err(failed)?;
+            let metas = Meta::read_both(file).map_err(failed)?;
             if let Ok(metas) = metas
                 && let Some(meta) = metas.into_iter().find(|meta| meta.txn == txn.id())
             {
-                return PageWalk::new(&*file, meta).and_then(|walk| walk.run(OBJECTS, each.take())).map_err(failed);
+                if each.is_some() {
+                    return PageWalk::new(file, meta).and_then(|walk| walk.run(OBJECTS, each.take())).map_err(failed);
+                }
+                if let Some(faults) = self.faults_of(file, meta, txn)? {
+                    return Ok(faults);
+                }
+                continue;
             }
             if guard.is_some() || self.env.is_read_only() {
                 let reason = "the first pages are not those of the last commit; put the file back from a backup";
@@ -168,6 +179,29 @@ impl OpenStore {
             drop(txn);
             guard = Some(self.lock.take()?);
         }
+    }
+
+    /// Goes through all pages of the commit that a transaction reads, and returns the damaged ones. Where the map is to be replaced, the
+    /// transaction gives way to a new one; `None` if pages may be used again by then.
+    fn faults_of<'s>(&'s self, file: &dyn StorageFile, meta: Meta, txn: ReadTxn<'s>) -> Result<Option<Vec<PageFault>>> {
+        let failed = |error| Error::io(self.env.describe(DATA), error);
+        let (mut txn, mut is_kept) = (Some(txn), Ok(true));
+        let mut go_on = || {
+            if matches!(is_kept, Ok(true)) && self.env.is_resizing() {
+                txn = None;
+                is_kept = self.env.read().map(|next| {
+                    // Pages that a commit frees are not used again as long as it is the last one, or a transaction reads it.
+                    let kept = next.id() <= meta.txn + 1;
+                    txn = Some(next);
+                    kept
+                });
+            }
+            matches!(is_kept, Ok(true))
+        };
+        let walk = PageWalk::new(file, meta).map_err(failed)?;
+        let faults = walk.asking(&mut go_on).run(OBJECTS, None).map_err(failed)?;
+        drop(txn);
+        Ok(is_kept?.then_some(faults))
     }
 
     /// Returns the objects from a key on, some of them.
@@ -209,4 +243,55 @@ struct FoundObjects {
     objects: Vec<(Oid, Object<'static>)>,
     /// The key with which the next part begins.
     next: Option<Vec<u8>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ops::Range, thread, time::Duration};
+
+    use bristlecone::{Batch, Durability, Kind, Sink, engine::FormatTag, storage::Storage};
+    use bristlecone_testkit::sim::{Coming, Hooked};
+
+    use super::{
+        super::{LmdbOptions, append::CallerAppends},
+        *,
+    };
+
+    fn append(store: &OpenStore, numbers: Range<u32>) {
+        let mut batch = Batch::new();
+        for number in numbers {
+            let mut id = [0; 32];
+            id[..4].copy_from_slice(&number.to_be_bytes());
+            batch.put(Kind::Contents, Oid::from_array(id), &[7; 100], &[], &[]);
+        }
+        let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
+        store.append(appends).remove(0).unwrap();
+    }
+
+    #[test]
+    fn the_map_grows_while_all_pages_are_looked_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default().map_bytes(1 << 20)).unwrap();
+        append(&store, 0..4000);
+        let slow = |coming: Coming<'_>| {
+            if coming.method == "read_at" {
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        let file = Hooked::new(store.storage.clone(), slow).open(DATA_NAME, OpenMode::Read).unwrap();
+        thread::scope(|scope| {
+            let walk = scope.spawn(|| store.walk_file(&*file, None));
+            thread::sleep(Duration::from_millis(200));
+            store.grow(1 << 20).unwrap();
+            // The next commit leaves the pages that are looked through. With the one after it they may be used again.
+            append(&store, 4000..4001);
+            append(&store, 4001..4002);
+            thread::sleep(Duration::from_millis(100));
+            assert!(!walk.is_finished());
+            store.grow(1 << 20).unwrap();
+            let faults = walk.join().unwrap().unwrap();
+            assert!(faults.is_empty(), "{faults:?}");
+        });
+    }
 }

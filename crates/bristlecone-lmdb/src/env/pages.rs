@@ -80,6 +80,7 @@ pub(crate) struct PageWalk<'f> {
     /// Whether the main tree may have entries of its own.
     has_entries: bool,
     faults: Vec<PageFault>,
+    go_on: Option<&'f mut dyn FnMut() -> bool>,
 }
 
 impl<'f> PageWalk<'f> {
@@ -90,7 +91,13 @@ impl<'f> PageWalk<'f> {
         let pages = file.len()? / u64::from(meta.page_bytes);
         let met = vec![0; pages.div_ceil(64) as usize];
         let (named, faults) = (Vec::new(), Vec::new());
-        Ok(Self { file, meta, page_bytes, pages, met, named, has_entries: false, faults })
+        Ok(Self { file, meta, page_bytes, pages, met, named, has_entries: false, faults, go_on: None })
+    }
+
+    /// Has the walk ask before each page whether it goes on. Once it does not, what it returns is not all.
+    pub(crate) fn asking(mut self, go_on: &'f mut dyn FnMut() -> bool) -> Self {
+        self.go_on = Some(go_on);
+        self
     }
 
     /// Goes through all pages and returns the damaged ones. `each` is called for the entries of the tree `name` that are on
@@ -145,6 +152,9 @@ impl<'f> PageWalk<'f> {
         let mut page = vec![0; self.page_bytes];
         let mut open = vec![OpenPage { number: head.root, level: 1, from: None, to: None }];
         while let Some(at) = open.pop() {
+            if self.go_on.as_mut().is_some_and(|go_on| !go_on()) {
+                return Ok(());
+            }
             let below = open.len();
             let each = each.as_mut().map(|each| &mut **each as EachEntry<'_>);
             if let Err(reason) = self.page(&at, at.level == head.depth, tree, &mut page, &mut open, each)? {

@@ -99,6 +99,11 @@ impl ReaderPool {
         Some(idle)
     }
 
+    /// Whether a thread waits until no place is claimed, or has seen to it.
+    pub(super) fn is_resizing(&self) -> bool {
+        self.resizing.load(SeqCst)
+    }
+
     /// Ends every transaction. No place is claimed, and none will be.
     pub(super) fn close(&self) {
         for place in &self.places {
