@@ -450,11 +450,17 @@ impl<F: Format> Copy<'_, F> {
             let found = read_together(&*self.store.snapshot, rest.iter().map(|(_, at)| ObjRef::from(at.oid)))?;
             let (asked, unasked) = rest.split_at(found.len());
             for (head, found) in asked.iter().zip(found) {
-                if found.is_some() { &mut present } else { &mut absent }.push(*head);
+                let there = found.is_some() && !self.is_assumed(&head.1.oid);
+                if there { &mut present } else { &mut absent }.push(*head);
             }
             rest = unasked;
         }
         Ok((absent, present))
+    }
+
+    /// Whether an object is read here also where nobody wrote it: the empty directory in a Git repository. `git fsck` asks for it.
+    fn is_assumed(&self, oid: &Oid) -> bool {
+        self.to.shared.empty == Some(*oid) && self.to.shared.backend.capabilities().git.is_some()
     }
 
     /// Checks the id of an object and returns what it names.

@@ -312,7 +312,7 @@ fn is_hex(name: &str, digits: usize) -> bool {
 /// Whether these objects are there, loose or in a pack that a Git made of them; torn ones were taken away.
 fn are_there(odb: &Odb, oids: &[Oid]) -> Result<bool> {
     for oid in oids {
-        if !odb.contains(oid)? {
+        if !odb.is_written(oid)? {
             return Ok(false);
         }
     }

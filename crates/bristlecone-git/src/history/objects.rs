@@ -26,11 +26,11 @@ pub(crate) trait Objects: Sync {
 
 impl Objects for Odb {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
-        Ok(Self::read(self, oid, out)?.or_else(|| unwritten(self.algorithm(), oid, out)))
+        Self::read(self, oid, out)
     }
 }
 
-/// Reads the tree without entries, which is there for Git also where nobody wrote it: `git commit-tree` takes its id all the same.
+/// Reads the tree without entries, which is there for Git also where nobody wrote it, and so in any store of its format.
 fn unwritten(algorithm: Algorithm, oid: &Oid, out: &mut Vec<u8>) -> Option<Kind> {
     if *oid != algorithm.object_id(Kind::Node, b"") {
         return None;

@@ -4,6 +4,8 @@
 //! nowhere, the folders of packs that may have changed are listed again and searched once more: other processes add
 //! packs and repack them. A damaged copy is no answer as long as there is a whole one.
 //!
+//! The tree without entries is there also where nobody wrote it, as for every Git: `git commit-tree` takes its id all the same.
+//!
 //! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to find, for a
 //! caller that does not know it yet.
 
@@ -61,6 +63,8 @@ impl Default for OdbOptions {
 #[derive(Debug)]
 pub struct Odb {
     algorithm: Algorithm,
+    /// The id of the tree without entries.
+    empty_tree: Oid,
     /// The repository's own, then the alternates.
     folders: Vec<Folder>,
     /// Folders of objects that it names as alternates, and that are not there.
@@ -79,7 +83,8 @@ impl Odb {
         let others = options.alternates.into_iter().map(|storage| Folder::new(storage, "", algorithm));
         let folders: Vec<Folder> = std::iter::once(own).chain(others).collect();
         let cache = BaseCache::new(options.base_cache_bytes);
-        let odb = Self { algorithm, folders, absent: Vec::new(), cache, open: OpenPacks::default() };
+        let empty_tree = algorithm.object_id(Kind::Node, b"");
+        let odb = Self { algorithm, empty_tree, folders, absent: Vec::new(), cache, open: OpenPacks::default() };
         odb.refresh()?;
         Ok(odb)
     }
@@ -121,10 +126,15 @@ impl Odb {
     /// [`Error::Corrupt`] if every copy is damaged; those of the system.
     pub fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
         out.clear();
-        self.search(oid, |place| match place {
+        let found = self.search(oid, |place| match place {
             Place::Packed(pack, n) => pack.read(n, &self.cache, out).map(Some),
             Place::Loose(folder) => folder.read_loose(oid, out),
-        })
+        })?;
+        if found.is_none() && *oid == self.empty_tree {
+            out.clear();
+            return Ok(Some(Kind::Node));
+        }
+        Ok(found)
     }
 
     /// Returns the kind and the size in bytes of an object, inflating next to nothing.
@@ -132,10 +142,11 @@ impl Odb {
     /// # Errors
     /// As [`Odb::read`].
     pub fn header(&self, oid: &Oid) -> Result<Option<(Kind, u64)>> {
-        self.search(oid, |place| match place {
+        let found = self.search(oid, |place| match place {
             Place::Packed(pack, n) => pack.header(n, &self.cache).map(Some),
             Place::Loose(folder) => folder.loose_header(oid),
-        })
+        })?;
+        Ok(found.or_else(|| (*oid == self.empty_tree).then_some((Kind::Node, 0))))
     }
 
     /// Whether the object is there. An object that another process added within the last millisecond may be missed.
@@ -143,6 +154,11 @@ impl Odb {
     /// # Errors
     /// Those of the system.
     pub fn contains(&self, oid: &Oid) -> Result<bool> {
+        Ok(*oid == self.empty_tree || self.is_written(oid)?)
+    }
+
+    /// As [`Odb::contains`], of the tree without entries only where it was written: `git fsck` asks for that.
+    pub(crate) fn is_written(&self, oid: &Oid) -> Result<bool> {
         let since = Instant::now();
         if self.is_there(oid)? {
             return Ok(true);
@@ -150,8 +166,8 @@ impl Odb {
         Ok(self.refresh_after_miss(since, false)? && self.is_there(oid)?)
     }
 
-    /// Whether the object is there, of this kind and not damaged: it is read and hashed. By default Git syncs no loose object, and
-    /// a pack may have decayed.
+    /// Whether the object was written, is there, of this kind and not damaged: it is read and hashed. By default Git syncs no loose
+    /// object, and a pack may have decayed.
     ///
     /// # Errors
     /// Those of the system.

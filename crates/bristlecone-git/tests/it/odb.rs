@@ -179,3 +179,28 @@ fn packs_of_deltas_against_ids_are_read() {
     third.feed(&["index-pack", "--stdin", "--fix-thin"], &thin);
     assert!(read_all(&third) > 500);
 }
+
+/// `git commit-tree` takes the id of the tree without entries, and writes no object for it.
+#[needs(git)]
+#[test]
+fn the_tree_without_entries_is_read_though_nobody_wrote_it() {
+    for format in ["sha1", "sha256"] {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::init(dir.path(), &[&format!("--object-format={format}")]);
+        let empty = String::from_utf8(git.feed(&["hash-object", "-t", "tree", "--stdin"], b"")).unwrap();
+        assert_eq!(git.text(&["cat-file", "-t", empty.trim_end()]), "tree");
+        let odb = Odb::open_path(&Layout::open(git.dir()).unwrap()).unwrap();
+        let (oid, mut raw): (Oid, _) = (empty.trim_end().parse().unwrap(), vec![1]);
+        assert_eq!(odb.read(&oid, &mut raw).unwrap(), Some(Kind::Node));
+        assert!(raw.is_empty());
+        assert_eq!(odb.header(&oid).unwrap(), Some((Kind::Node, 0)));
+        assert!(odb.contains(&oid).unwrap());
+        let mut listed = 0;
+        odb.each_oid(&mut |_| {
+            listed += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(listed, 0, "nobody wrote it");
+    }
+}

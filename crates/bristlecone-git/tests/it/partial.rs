@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    CommitId, Durability, Expected, MemoryBackend, ObjRef, Oid, RefMove, RefTarget, Repo,
+    Backend, CommitId, Durability, Expected, MemoryBackend, ObjRef, Oid, RefMove, RefTarget, Repo,
     core::git::{Algorithm, Git},
 };
 use bristlecone_git::{backend::GitOptions, layout::Layout};
@@ -59,4 +59,20 @@ fn a_copy_brings_what_objects_lack_that_no_ref_leads_to() {
         RealGit::new(dir.path()).fsck();
         assert_eq!(to.copy_objects(&from, &[head]).unwrap().objects, 0);
     }
+}
+
+/// It is read also where nobody wrote it, and `git fsck` asks for it all the same.
+#[needs(git)]
+#[test]
+fn a_copy_brings_the_tree_without_entries() {
+    let from = Repo::with_backend(Git::new(Algorithm::Sha1), Arc::new(MemoryBackend::new()));
+    let head = from.branch("main").unwrap().commit(&mut from.tree(), &info("empty", Durability::None)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let (backend, to) = open(dir.path(), GitOptions::default());
+    let tree = from.read_commit(head).unwrap().tree.oid();
+    assert!(backend.read(&ObjRef::from(tree)).unwrap().is_some());
+    assert_eq!(to.copy_objects(&from, &[head]).unwrap().objects, 2);
+    lead_to(&to, head.oid());
+    RealGit::new(dir.path()).fsck();
 }

@@ -96,7 +96,7 @@ impl RepositoryExisting {
             return Ok(true);
         }
         // Most are new, and need no walk.
-        if !self.each || !self.odb.contains(oid)? {
+        if !self.each || !self.odb.is_written(oid)? {
             return Ok(false);
         }
         Ok(self.older()?.get(oid)?.is_some())
@@ -123,7 +123,7 @@ impl Existing for RepositoryExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
         // One that is damaged is written again; one that another repository promised is none.
         let found =
-            self.is_reached(oid)? && (self.odb.is_sound(oid, kind)? || self.partial && !self.odb.contains(oid)?);
+            self.is_reached(oid)? && (self.odb.is_sound(oid, kind)? || self.partial && !self.odb.is_written(oid)?);
         Ok(found.then_some(Location::NONE))
     }
 
