@@ -175,9 +175,9 @@ fn names(job: &CopyJob<'_>) -> Vec<String> {
     named.filter(|name| name.starts_with("refs/")).cloned().collect()
 }
 
-/// Returns the folder for what does not fit in memory.
+/// Returns the folder for what does not fit in memory; a Git repository has a place of its own for that.
 fn scratch(repo: &AnyRepo) -> Option<Arc<dyn Storage>> {
-    repo.dir().map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
+    repo.dir().filter(|_| repo.git().is_none()).map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
 }
 
 fn of(moved: Vec<MovedRef>) -> Vec<CopiedRef> {

@@ -93,9 +93,11 @@ pub(super) fn store_of(format: &AnyFormat) -> Result<history::StoreFormat> {
     })
 }
 
-/// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself.
+/// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself. A Git repository has a
+/// place of its own for that.
 fn scratch(opened: &Opened) -> Option<Arc<dyn Storage>> {
-    opened.repo.dir().map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
+    let dir = opened.repo.dir().filter(|_| opened.repo.git().is_none());
+    dir.map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
 }
 
 /// Returns the name of a ref that did not move although it should, and why.

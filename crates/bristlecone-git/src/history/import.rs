@@ -54,7 +54,7 @@ pub struct ImportOptions {
     pub skip_missing: bool,
     /// Whether refs move even if they drop commits.
     pub force: bool,
-    /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
+    /// A folder for a scratch file, for histories that are larger than memory [default: that of `layout`]. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
     /// The Git repository that the store is, if it is one: branches that are checked out there stay.
     pub layout: Option<Layout>,
@@ -149,6 +149,14 @@ pub fn import(
     }
 }
 
+/// Returns where the scratch file goes; in memory all stays where there is no folder for it.
+fn scratch_of(options: &ImportOptions) -> Scratch {
+    match (&options.scratch, &options.layout) {
+        (None, Some(layout)) => Scratch::of_repository(layout.storage()),
+        (scratch, _) => Scratch::new(scratch.clone()),
+    }
+}
+
 /// How often an import goes through a history again since a sweep has dropped what was there.
 const SWEPT_RETRIES_MAX: u32 = 16;
 
@@ -161,7 +169,7 @@ fn into_git(
     progress: &mut dyn FnMut(Status),
 ) -> Result<ImportReport, TransferError> {
     let backend = repo.backend();
-    let scratch = Scratch::new(options.scratch.clone());
+    let scratch = scratch_of(options);
     let deeper = deepened(from, &**backend)?;
     let returning = returning(from, &**backend, &wanted.tips, &scratch)?;
     let tips = [&wanted.tips[..], &parents_of(from, &deeper)?, &returning].concat();
@@ -204,7 +212,7 @@ fn into_native(
     progress: &mut dyn FnMut(Status),
 ) -> Result<ImportReport, TransferError> {
     let (backend, algorithm) = (repo.backend(), from.algorithm());
-    let scratch = Scratch::new(options.scratch.clone());
+    let scratch = scratch_of(options);
     let mut known = Known::read(&**backend, &native, algorithm, &scratch)?;
     let (deeper, ends) = (deepened(from, &**backend)?, Ends::of_shallow(&from.shallow));
     // The commits that follow those are others now; and what is known counts as there with all that it leads to.

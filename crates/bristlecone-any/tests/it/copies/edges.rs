@@ -420,7 +420,7 @@ fn forged_tags_that_go_in_a_circle_lead_to_no_commit() {
 }
 
 #[test]
-fn a_copy_into_a_git_repository_makes_no_file_in_the_store_that_it_reads() {
+fn a_copy_into_a_git_repository_makes_no_file_in_the_store_that_it_reads_and_none_beside_its_head() {
     let dir = tempfile::tempdir().unwrap();
     let sha256 = AnyFormat::git(bristlecone::core::git::Algorithm::Sha256);
     let from = AnyRepo::create(dir.path().join("from"), sha256).unwrap();
@@ -430,16 +430,26 @@ fn a_copy_into_a_git_repository_makes_no_file_in_the_store_that_it_reads() {
     };
     from.branch("main").unwrap().edit(&Info::message("many").durability(Durability::None), set).unwrap();
     // A scratch file of such a name could not be made.
-    for number in 0..1000 {
-        let name = format!("scratch-{}-{number}", std::process::id());
-        std::fs::create_dir(from.dir().unwrap().join(name)).unwrap();
-    }
+    let block = |repo: &AnyRepo| {
+        for number in 0..1000 {
+            let name = format!("scratch-{}-{number}", std::process::id());
+            std::fs::create_dir(repo.dir().unwrap().join(name)).unwrap();
+        }
+    };
+    block(&from);
     let place = Place::Git(dir.path().join("to.git"));
     let (to, _) = copy::open_or_make(&place, &from, None, &OpenOptions::new()).unwrap();
     let report = copied(&from, &to);
     assert!(report.is_whole() && report.objects > 34_000, "{report:?}");
     let left = std::fs::read_dir(dir.path().join("to.git")).unwrap();
     assert!(!left.map(|entry| entry.unwrap().file_name()).any(|name| name.to_str().unwrap().starts_with("scratch")));
+    // From one repository into another: `git gc` clears away what is left below `objects` alone.
+    let place = Place::Git(dir.path().join("other.git"));
+    let (other, _) = copy::open_or_make(&place, &to, None, &OpenOptions::new()).unwrap();
+    block(&other);
+    assert!(copied(&to, &other).is_whole());
+    let left = std::fs::read_dir(dir.path().join("other.git/objects")).unwrap();
+    assert!(!left.map(|entry| entry.unwrap().file_name()).any(|name| name.to_str().unwrap().starts_with("tmp")));
 }
 
 #[test]
