@@ -105,6 +105,7 @@ impl GitBackend {
             None => !layout.is_bare(),
         };
         options.boot = options.boot.or_else(boot_id);
+        options.precious_objects |= layout.config.bool("extensions.preciousObjects") == Some(true);
         let reason = layout.read_only_reason().filter(|_| !options.read_only);
         options.read_only |= reason.is_some();
         let odb = || Odb::open_path(layout);
@@ -170,7 +171,8 @@ impl GitBackend {
         self.repository.notes.iter().map(String::as_str)
     }
 
-    /// Repacks all packs of this repository into one, but for those that say that they stay as they are.
+    /// Repacks all packs of this repository into one, but for those that say that they stay as they are. Where
+    /// [`GitOptions::precious_objects`] is set all stay, as with `git gc`.
     ///
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::ReadOnly`], [`Error::Io`].

@@ -123,7 +123,8 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     if args.dry_run {
         return dry_run(&args, &opened, context);
     }
-    let (mut swept, repacked) = (Swept::default(), opened.git().is_some());
+    let precious = opened.git().is_some_and(|(git, _)| git.options().precious_objects);
+    let (mut swept, repacked) = (Swept::default(), opened.git().is_some() && !precious);
     let upgraded = upgrade::upgrade(&opened)?;
     if let Some((git, _)) = opened.git() {
         let line = |seconds: f64| format!("putting the packs together, {}", text::span(seconds as u64));
@@ -141,6 +142,7 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
         out.made(upgrade::DONE)?;
     }
     match (repacked, swept.objects) {
+        _ if precious => out.made("the packs stay as they are: extensions.preciousObjects is set")?,
         (true, _) => out.made("the packs were put together; `git gc` removes what nothing leads to")?,
         (false, 0) => out.made("there was nothing to remove")?,
         (false, objects) => {

@@ -23,6 +23,9 @@ pub struct GitOptions {
     pub repack: bool,
     /// From how many small packs on they are repacked.
     pub repack_min: usize,
+    /// Whether every pack stays, and none is repacked. [`GitBackend::open_path`](super::GitBackend::open_path) also takes it from
+    /// `extensions.preciousObjects` of the repository.
+    pub precious_objects: bool,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,
     /// Whether threads may work beside appends; without them, the next call does what they would do.
@@ -55,6 +58,7 @@ bristlecone::setters! {
         cache_bytes: u64,
         repack: bool,
         repack_min: usize,
+        precious_objects: bool,
         grouped_ms: u64,
         background: bool,
         head_dir: into String,
@@ -74,6 +78,7 @@ impl Default for GitOptions {
             cache_bytes: 64 << 20,
             repack: true,
             repack_min: 48,
+            precious_objects: false,
             grouped_ms: 10,
             background: true,
             head_dir: String::new(),

@@ -3,7 +3,7 @@
 //! Packs are in classes by their size, each eight times the one below. When a class is full, all its packs and those of
 //! the classes below become one, so that an object is written again a logarithmic number of times. Nothing is left out,
 //! not even what no ref leads to: `git gc` drops that. Packs that say that they stay as they are do so, and so do packs
-//! that an index over several packs lists.
+//! that an index over several packs lists. Where the repository says `extensions.preciousObjects`, all do, as with Git.
 //!
 //! What is not durable yet is repacked first, and is durable then: the journal goes on without its lines. Packs under
 //! protection are left out: the pack that replaced them would have none, and no ref may lead to it.
@@ -51,7 +51,7 @@ struct Small {
 impl OpenRepository {
     /// Has packs repacked after an append, if there are many.
     pub(super) fn repack_soon(&self) {
-        if !self.options.repack || self.options.loose {
+        if !self.options.repack || self.options.loose || self.options.precious_objects {
             return;
         }
         let new_packs = self.counters.new_packs.load(Relaxed);
@@ -97,10 +97,13 @@ impl OpenRepository {
         })
     }
 
-    /// Calls `work` unless another process repacks.
+    /// Calls `work` unless another process repacks, or no pack may be removed.
     fn with_repack_lock(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
+        }
+        if self.options.precious_objects {
+            return Ok(());
         }
         match self.repack_lock.take() {
             Err(Error::Locked { .. }) => Ok(()),

@@ -104,6 +104,24 @@ fn a_damaged_pack_keeps_no_others_from_being_repacked() {
 }
 
 #[test]
+fn no_pack_is_removed_where_objects_are_precious() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let config = "[core]\n\trepositoryFormatVersion = 1\n\tbare = true\n[extensions]\n\tpreciousObjects = true\n";
+    std::fs::write(dir.path().join("config"), config).unwrap();
+    let (backend, repo) = open(dir.path(), GitOptions::default().background(false).repack_min(4));
+    for n in 0..12 {
+        let info = info(&format!("number {n}"), Durability::Synced);
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set(format!("f{n}"), format!("value {n}"))).unwrap();
+    }
+    backend.repack_all().unwrap();
+    backend.close().unwrap();
+    let names = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
+    let packs = names.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "pack"));
+    assert_eq!(packs.count(), 12);
+}
+
+#[test]
 fn reflogs_are_begun_for_the_refs_that_the_configuration_says() {
     for (value, branch, tag) in [("false", false, false), ("true", true, false), ("Always", true, true)] {
         let dir = tempfile::tempdir().unwrap();
