@@ -259,10 +259,11 @@ impl OpenRepository {
         let mut led = None;
         match written.pack {
             Some(pack) if moved && !unled => led = Some(pack.keep),
-            Some(pack) => {
+            Some(mut pack) => {
                 if unled {
                     self.recent.insert(written.oids.into_iter());
                 }
+                self.keeps.close_beyond(writer.kept.len(), &mut pack.keep);
                 writer.kept.add(pack.keep);
             }
             None => {}

@@ -5,6 +5,9 @@
 //! processes decide nothing: in containers and on other machines other processes have the same ones. What is found by a
 //! name may be another file than the one that was locked, so its number is compared once the lock is held.
 //!
+//! A process may have no more than a thousand files open. So where many packs are protected, the files of most are closed:
+//! behind the word they name another file of ours, which stays locked for as long as the process needs one of them.
+//!
 //! A file gets its words, durably, before it takes the name that protects, so that ours are never without any. One that
 //! is no longer needed goes to the next process that needs one: file systems take long to make a file where many were
 //! removed.
@@ -42,13 +45,17 @@ const SPARE: &str = "bristlecone/spare-keep-";
 const SPARES_MAX: usize = 4;
 /// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
+/// Protections from which on the files of further ones are closed.
+const OPEN_MAX: usize = 64;
+/// Bytes of a file that names another one, at most.
+const NAMING_BYTES_MAX: usize = 128;
 
 /// The protection of a pack, for as long as it lives or until its file is removed.
 #[derive(Debug)]
 pub(crate) struct Keep {
     name: String,
-    // Locked.
-    file: Arc<dyn StorageFile>,
+    // Locked; `None` where the file names another one that is.
+    file: Option<Arc<dyn StorageFile>>,
 }
 
 /// Where protections come from.
@@ -57,11 +64,13 @@ pub(crate) struct Keeps {
     files: Files,
     // Files of ours that protect nothing, under names of spares; others see that they are locked.
     spare: Mutex<Vec<Keep>>,
+    // The file that those name which are closed.
+    named: Mutex<Option<Keep>>,
 }
 
 impl Keeps {
     pub(crate) fn new(files: Files) -> Self {
-        Self { files, spare: Mutex::default() }
+        Self { files, spare: Mutex::default(), named: Mutex::default() }
     }
 
     /// Protects a pack that is about to be written; no other process writes one of this name.
@@ -89,10 +98,33 @@ impl Keeps {
         }
     }
 
+    /// Closes the file of a protection beside `others`, if these are many. Where that fails it stays open.
+    pub(crate) fn close_beyond(&self, others: usize, keep: &mut Keep) {
+        let Some(file) = keep.file.as_ref().filter(|_| others >= OPEN_MAX) else { return };
+        let closing = self.name_of_named().and_then(|named| {
+            let words = format!(" {named}\n");
+            // Behind the word, which stays as it is.
+            self.files.write_at(&keep.name, &**file, words.as_bytes(), WORD.len() as u64)
+        });
+        if closing.is_ok() {
+            keep.file = None;
+        }
+    }
+
+    /// Returns the name of the file that those name which are closed, making it if there is none.
+    fn name_of_named(&self) -> Result<String> {
+        let mut named = lock(&self.named);
+        let keep = match named.take() {
+            Some(keep) => keep,
+            None => self.make()?,
+        };
+        Ok(named.insert(keep).name.clone())
+    }
+
     /// Ends a protection.
     pub(super) fn release(&self, keep: Keep) -> Result<()> {
         // Where its age says whether a file is still needed, none is used again.
-        let spares = if self.files.reach() == Reach::Unknown { 0 } else { SPARES_MAX };
+        let spares = if self.files.reach() == Reach::Unknown || keep.file.is_none() { 0 } else { SPARES_MAX };
         for name in (0..spares).map(|n| format!("{SPARE}{n}")) {
             if self.files.rename_new_raw(&keep.name, &name).is_ok() {
                 lock(&self.spare).push(Keep { name, file: keep.file });
@@ -107,9 +139,13 @@ impl Keeps {
         self.files.remove(&keep.name).map(drop)
     }
 
-    /// Leaves the spare files to others.
-    pub(super) fn close(&self) {
+    /// Leaves the spare files to others, once the protections have ended.
+    pub(crate) fn close(&self) {
         lock(&self.spare).clear();
+        if let Some(named) = lock(&self.named).take() {
+            // The next opening removes it otherwise.
+            let _ = self.files.remove(&named.name);
+        }
     }
 
     /// Takes a spare file that no process has locked, or makes one.
@@ -118,7 +154,7 @@ impl Keeps {
             if let Some(file) = open_to_lock(&self.files, &name)?
                 && self.files.lock_named(&name, &*file)?
             {
-                return Ok(Keep { name, file });
+                return Ok(Keep { name, file: Some(file) });
             }
         }
         self.make()
@@ -142,7 +178,7 @@ impl Keeps {
                 continue;
             }
             match self.files.sync_open(&name, &*file) {
-                Ok(()) => return Ok(Keep { name, file }),
+                Ok(()) => return Ok(Keep { name, file: Some(file) }),
                 Err(error) => {
                     self.files.remove(&name)?;
                     return Err(error);
@@ -194,6 +230,9 @@ fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     if files.reach() == Reach::Unknown && !files.is_older(name, DAY)? {
         return Ok(false);
     }
+    if names_locked(files, name)? {
+        return Ok(true);
+    }
     // Whether it is finished is certain only now.
     if let Some(pack) = pack
         && files.stat(&format!("{PACKS}/{pack}.idx"))?.is_none()
@@ -203,6 +242,18 @@ fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     }
     files.remove(name)?;
     Ok(true)
+}
+
+/// Whether a file of ours names another one, for which a process has the lock.
+fn names_locked(files: &Files, name: &str) -> Result<bool> {
+    let ReadOutcome::Bytes(bytes) = files.read_up_to(name, NAMING_BYTES_MAX)? else { return Ok(false) };
+    let named = str::from_utf8(&bytes).ok().and_then(|text| text.strip_prefix("bristlecone ")?.strip_suffix('\n'));
+    let is_fresh = |name: &&str| name.strip_prefix(FRESH).is_some_and(|rest| !rest.contains('/'));
+    let Some(named) = named.filter(is_fresh) else { return Ok(false) };
+    match open_to_lock(files, named)? {
+        Some(file) => Ok(!files.named(named, file.try_lock())?),
+        None => Ok(false),
+    }
 }
 
 /// Whether a file holds nothing, or zeroes, as a power cut leaves one.

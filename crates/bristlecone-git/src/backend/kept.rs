@@ -24,6 +24,11 @@ impl KeptPacks {
         self.0.push(KeptPack { keep, moved: None });
     }
 
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Notes that a ref moved, and returns the protections that end.
     pub(super) fn ref_moved(&mut self, now: Instant) -> Vec<Keep> {
         for pack in &mut self.0 {

@@ -97,7 +97,9 @@ impl Destination {
         let files = self.files();
         let own = self.repository.algorithm().digest(&[pack.name.as_bytes(), passing_name("").as_bytes()]);
         let own = format!("pack-{}", to_hex(own.as_bytes()));
-        self.kept.push(self.keeps.protect(&own)?);
+        let mut keep = self.keeps.protect(&own)?;
+        self.keeps.close_beyond(self.kept.len(), &mut keep);
+        self.kept.push(keep);
         for (ending, bytes) in [("pack", &pack.pack), ("idx", &pack.index)] {
             let name = format!("objects/pack/{own}.{ending}");
             let begun = passing_name(&format!("objects/pack/tmp_{ending}_"));
@@ -116,6 +118,7 @@ impl Destination {
         for keep in std::mem::take(&mut self.kept) {
             self.keeps.remove(keep)?;
         }
+        self.keeps.close();
         if self.made {
             // A new repository has nothing of ours.
             self.files().remove_dir(OURS)?;

@@ -57,6 +57,36 @@ fn what_was_written_stays_until_refs_lead_to_it() {
     }
 }
 
+/// A process may have no more than a thousand files open.
+#[needs(git)]
+#[test]
+fn many_packs_are_protected_by_few_open_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("repo.git");
+    drop(RealGit::init(&path, &["--bare"]));
+    let mut to = Destination::open(&path, true, Some(Algorithm::Sha1)).unwrap();
+    let oids: Vec<Oid> = (0..70).map(|number| write_value(&mut to, &format!("value {number}"))).collect();
+    let files = files(&path);
+    let mut keeps = files.list("objects/pack").unwrap();
+    keeps.retain(|name| name.ends_with(".keep"));
+    let open = |name: &String| files.open_raw(&format!("objects/pack/{name}"), OpenMode::Write).unwrap();
+    let closed = keeps.iter().filter(|&name| open(name).try_lock().unwrap());
+    assert_eq!((closed.count(), keeps.len()), (6, 70));
+    // Of a process that ended before.
+    files.write("objects/pack/pack-left.keep", b"bristlecone bristlecone/keep-0-0\n").unwrap();
+    // What opens a repository removes what nobody needs.
+    drop(GitBackend::open_path(&to.repository.layout, GitOptions::default()).unwrap());
+    assert_eq!(names(&path, "objects/pack", ".keep"), 70);
+    let git = RealGit::new(&path);
+    git.run(&["repack", "-adq"]);
+    to.update(&tag(oids[0]), None, false).unwrap();
+    assert_eq!(names(&path, "objects/pack", ".keep"), 0);
+    assert!(!files.list(OURS).unwrap().iter().any(|name| name.starts_with("keep-")));
+    for oid in oids {
+        git.run(&["cat-file", "-e", &oid.to_string()]);
+    }
+}
+
 /// A removed branch may have been the last that led to what was not written again.
 #[needs(git)]
 #[test]
