@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{OpenMode, RealStorage, Storage, write_all_at};
 use bristlecone::{Error, Kind, Oid};
 use bristlecone_git::odb::{Odb, OdbOptions};
-use bristlecone_git::pack::{Builder, Compression, RepackOptions, Repacked, repack};
+use bristlecone_git::pack::{Builder, Compression, RepackOptions, Repacked, delta, repack};
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::{self, Git, Shapes};
+use bristlecone_testkit::sim::{Hooked, SimStorage};
 
 use crate::pack::write_pack;
 
@@ -258,7 +262,7 @@ fn packs_of_git_are_folded_with_their_deltas() {
 
 #[test]
 fn a_damaged_source_leaves_nothing_behind() {
-    let storage: Arc<dyn Storage> = Arc::new(bristlecone_testkit::sim::SimStorage::new());
+    let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());
     let mut names = Vec::new();
     let mut sound = Vec::new();
     for number in 0..3_u8 {
@@ -308,4 +312,34 @@ fn a_damaged_source_leaves_nothing_behind() {
     })
     .unwrap();
     assert_eq!(count, 15);
+}
+
+/// Each entry is looked at a few times, wherever it is in its chain.
+#[test]
+fn a_long_chain_of_deltas_takes_time_by_its_length_alone() {
+    const DELTAS: u64 = 600;
+    let id = |raw: &[u8]| Algorithm::Sha1.object_id(Kind::Contents, raw);
+    // Larger than what is read at once.
+    let mut raw: Vec<u8> = (0..70_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    let mut builder = Builder::new(Algorithm::Sha1);
+    let mut offset = builder.add(Kind::Contents, id(&raw), &raw, Compression::Stored);
+    for number in 0..DELTAS {
+        let base = raw.clone();
+        raw.extend(number.to_le_bytes());
+        let delta = delta::create(&base, &raw).unwrap();
+        offset = builder.add_delta(id(&raw), offset, &delta, Compression::Stored);
+    }
+    let (built, sim, reads) = (builder.finish(), SimStorage::new(), Arc::new(AtomicU64::new(0)));
+    crate::sim::write(&sim, &format!("objects/pack/{}.pack", built.name), &built.pack);
+    crate::sim::write(&sim, &format!("objects/pack/{}.idx", built.name), &built.index);
+    let counted = reads.clone();
+    let storage: Arc<dyn Storage> = Arc::new(Hooked::new(Arc::new(sim), move |coming| {
+        if coming.method == "read_at" && coming.name.ends_with(".pack") {
+            counted.fetch_add(1, Relaxed);
+        }
+    }));
+    let repacked = repack(&storage, Algorithm::Sha1, &[built.name], &RepackOptions::default(), &|| false);
+    let repacked = repacked.unwrap().unwrap();
+    assert_eq!((repacked.objects, repacked.deltas), (DELTAS + 1, DELTAS));
+    assert!(reads.load(Relaxed) < 20 * DELTAS, "{reads:?}");
 }

@@ -97,7 +97,11 @@ impl Pack {
         }
     }
 
-    /// Returns the size of what a delta makes.
+    /// Returns the size of what a delta makes, without a look at what it is against.
+    pub(crate) fn size_made(&self, entry: &Entry) -> Result<u64> {
+        self.result_size(&*self.data()?, entry)
+    }
+
     pub(super) fn result_size(&self, data: &Data, entry: &Entry) -> Result<u64> {
         let front = self.front_in(data, entry, 20)?;
         let size = delta::sizes(&front).map_err(|reason| self.corrupt(entry.data_offset, reason));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bristlecone::{Kind, Oid, Result};
 
 use crate::repository::error;
-use crate::repository::pack::cache::BaseCache;
 use crate::repository::pack::entry::EntryKind;
 use crate::repository::pack::open::OpenPacks;
 use crate::repository::pack::read::Pack;
@@ -91,7 +90,7 @@ impl RepackPlan {
     fn measure(&mut self, packs: &[Arc<Pack>]) -> Result<()> {
         // A record whose chain was followed has the kind of what is whole at its end.
         let mut done = vec![false; self.records.len()];
-        let mut chain = Vec::new();
+        let (mut chain, mut bases_first) = (Vec::new(), Vec::with_capacity(self.records.len()));
         for first in 0..self.records.len() as u32 {
             let mut at = first;
             while !done[at as usize] {
@@ -112,16 +111,15 @@ impl RepackPlan {
                     (record.kind, record.family) = (kind, family);
                 }
                 done[number as usize] = true;
+                bases_first.push(number);
             }
-            // Going down again, bases learn how long the chains above them are.
-            let (mut at, mut height) = (first, 0);
-            while let EntrySource::Delta(base) = self.records[at as usize].source {
-                height += 1;
-                if self.records[base as usize].height >= height {
-                    break;
-                }
-                self.records[base as usize].height = height;
-                at = base;
+        }
+        // Going down again, bases learn how long the chains above them are, once all of these are known.
+        for number in bases_first.into_iter().rev() {
+            let PlannedObject { source, height, .. } = self.records[number as usize];
+            if let EntrySource::Delta(base) = source {
+                let base = &mut self.records[base as usize];
+                base.height = base.height.max(height + 1);
             }
         }
         Ok(())
@@ -152,7 +150,6 @@ fn size_step(size: u64) -> u32 {
 }
 
 fn add_pack(pack: &Pack, number: u32, records: &mut Vec<PlannedObject>, numbers: &mut HashMap<Oid, u32>) -> Result<()> {
-    let cache = BaseCache::new(0);
     let order = pack.index().by_offset()?;
     let end_of_all = pack.entries_end()?;
     let first = records.len();
@@ -162,7 +159,7 @@ fn add_pack(pack: &Pack, number: u32, records: &mut Vec<PlannedObject>, numbers:
         let Vacant(place) = numbers.entry(oid) else { continue };
         place.insert(records.len() as u32);
         let end = order.get(i + 1).map_or(end_of_all, |next| next.0);
-        let seen = look(pack, offset, &cache)?;
+        let seen = look(pack, offset)?;
         let (kind, source) = match seen.kind {
             EntryKind::Whole(kind) => (kind, EntrySource::Whole { deflated: seen.deflated }),
             // Both become known with the base.
@@ -195,12 +192,12 @@ fn add_pack(pack: &Pack, number: u32, records: &mut Vec<PlannedObject>, numbers:
     Ok(())
 }
 
-fn look(pack: &Pack, offset: u64, cache: &BaseCache) -> Result<EntryHead> {
+fn look(pack: &Pack, offset: u64) -> Result<EntryHead> {
     let entry = pack.entry(offset)?;
     let (size, family) = match entry.kind {
         EntryKind::Whole(Kind::Node) => (entry.size, family(&pack.front(&entry, FRONT_BYTES)?)),
         EntryKind::Whole(_) => (entry.size, 0),
-        _ => (pack.header_at(offset, cache)?.1, 0),
+        _ => (pack.size_made(&entry)?, 0),
     };
     Ok(EntryHead { kind: entry.kind, size, deflated: !pack.is_stored(&entry)?, family })
 }
