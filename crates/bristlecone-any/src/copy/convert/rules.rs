@@ -15,8 +15,12 @@ use crate::format::AnyFormat;
 /// Headers in which a signature stands, or a tag with one.
 const SIGNATURES: [&[u8]; 3] = [b"gpgsig", b"gpgsig-sha256", b"mergetag"];
 /// How a signature begins that stands in a message.
-const SIGNED: [&[u8]; 3] =
-    [b"-----BEGIN PGP SIGNATURE-----", b"-----BEGIN SSH SIGNATURE-----", b"-----BEGIN SIGNED MESSAGE-----"];
+const SIGNED: [&[u8]; 4] = [
+    b"-----BEGIN PGP SIGNATURE-----",
+    b"-----BEGIN PGP MESSAGE-----",
+    b"-----BEGIN SSH SIGNATURE-----",
+    b"-----BEGIN SIGNED MESSAGE-----",
+];
 /// Headers that Git writes for itself.
 const GITS_OWN: [&[u8]; 8] = [b"tree", b"parent", b"author", b"committer", b"object", b"type", b"tag", b"tagger"];
 
@@ -103,8 +107,7 @@ impl Rules {
             lost(LossKind::Tag, "");
             return None;
         }
-        let begins = SIGNED.iter().filter_map(|begin| find_line(&tag.message, begin)).min();
-        if let (Some(at), false) = (begins, self.native) {
+        if let (Some(at), false) = (signed_at(&tag.message), self.native) {
             tag.message.truncate(at);
             lost(LossKind::Signature, "");
         }
@@ -182,14 +185,32 @@ fn is_plain(zone: &Zone) -> bool {
     digits.len() == 4 && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Returns where a line begins with these bytes.
-fn find_line(text: &[u8], begin: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
-        if line.starts_with(begin) {
-            return Some(at);
+/// Returns where the signature of a tag begins: at the last line that begins like one, as Git finds it. One that the message quotes
+/// before is part of the message.
+fn signed_at(message: &[u8]) -> Option<usize> {
+    let (mut at, mut found) = (0, None);
+    for line in message.split_inclusive(|&byte| byte == b'\n') {
+        if SIGNED.iter().any(|begin| line.starts_with(begin)) {
+            found = Some(at);
         }
         at += line.len();
     }
-    None
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_that_begins_like_a_signature_begins_it() {
+        for begin in ["PGP SIGNATURE", "PGP MESSAGE", "SSH SIGNATURE", "SIGNED MESSAGE"] {
+            let signature = format!("-----BEGIN {begin}-----\nabc\n-----END {begin}-----\n");
+            assert_eq!(signed_at(signature.as_bytes()), Some(0), "{begin}");
+            let message = format!("one\n{signature}quoted, and then\n");
+            assert_eq!(signed_at(format!("{message}{signature}").as_bytes()), Some(message.len()), "{begin}");
+            assert_eq!(signed_at(format!(" {}", signature.replace('\n', "\n ")).as_bytes()), None, "{begin}");
+        }
+        assert_eq!(signed_at(b""), None);
+    }
 }
