@@ -250,6 +250,12 @@ impl From<Error> for Failure {
                 "there is no \"{}\"; name a branch (`cone branches`), HEAD, or at least four digits of an id (`cone log`)",
                 text::show(name)
             ),
+            Error::RefClash { name, other } if name.eq_ignore_ascii_case(other) => format!(
+                "{} cannot be made, because there is {}, and files here ignore the case of letters (core.ignoreCase); choose \
+                 another name",
+                text::show(name),
+                text::show(other)
+            ),
             Error::RefClash { name, other } => format!(
                 "{} cannot be made, because there is {}, and one name cannot lie below another; choose another name",
                 text::show(name),

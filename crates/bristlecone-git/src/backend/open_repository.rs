@@ -103,7 +103,7 @@ impl OpenRepository {
         odb: impl FnOnce() -> Result<Odb>,
     ) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
-        let refs = refs.with_git_dir(options.git_dir.clone());
+        let refs = refs.with_git_dir(options.git_dir.clone()).with_ignore_case(options.ignore_case);
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let log = LogRules { begin: options.reflogs, all: options.all_reflogs, who: options.who.clone() };
         let rules = MoveRules { wait, log };

@@ -41,6 +41,8 @@ pub struct GitOptions {
     pub reflogs: bool,
     /// Whether those of all other refs are, too: `core.logAllRefUpdates` of the repository says `always`.
     pub(crate) all_reflogs: bool,
+    /// Whether names of files that differ by the case of letters alone are one: `core.ignoreCase` of the repository.
+    pub(crate) ignore_case: bool,
     /// The folder of Git's `HEAD`, where it is one of the operating system.
     pub(crate) git_dir: Option<PathBuf>,
     /// What is different after each start of the machine; what is not synced survives as long as it is the same.
@@ -85,6 +87,7 @@ impl Default for GitOptions {
             who: b"bristlecone <bristlecone@localhost>".to_vec(),
             reflogs: true,
             all_reflogs: false,
+            ignore_case: false,
             git_dir: None,
             boot: None,
         }

@@ -53,6 +53,8 @@ pub struct Refs {
     head_dir: String,
     // The folder of Git's HEAD, where it is one of the operating system.
     git_dir: Option<PathBuf>,
+    // Whether names of files that differ by the case of letters alone are one.
+    ignore_case: bool,
     packed: PackedCache,
     // Git's HEAD as it was read last.
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
@@ -101,6 +103,7 @@ impl Refs {
             algorithm,
             head_dir,
             git_dir: None,
+            ignore_case: false,
             packed: PackedCache::default(),
             head: Mutex::default(),
             trash: Mutex::default(),
@@ -112,6 +115,11 @@ impl Refs {
     /// The same, with the folder that Git's `HEAD` is in.
     pub(crate) fn with_git_dir(self, git_dir: Option<PathBuf>) -> Self {
         Self { git_dir, ..self }
+    }
+
+    /// The same, of a file system that may ignore the case of letters.
+    pub(crate) fn with_ignore_case(self, ignore_case: bool) -> Self {
+        Self { ignore_case, ..self }
     }
 
     /// Returns what a ref holds: `refs/…`, or a name of its own such as `HEAD`, which is Git's here.

@@ -45,6 +45,29 @@ fn repo(backend: Arc<dyn Backend>) -> Repo<Git> {
     Repo::with_backend(Git::new(Algorithm::Sha1), backend)
 }
 
+/// On such a file system they would be one file.
+#[test]
+fn two_refs_that_differ_by_case_alone_are_not_made_where_files_ignore_case() {
+    for ignore_case in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let config = format!("[core]\n\tbare = true\n\tignoreCase = {ignore_case}\n");
+        std::fs::write(dir.path().join("config"), config).unwrap();
+        let (_backend, repo) = open(dir.path(), GitOptions::default());
+        commit(&repo, "side");
+        // It goes on as before.
+        commit(&repo, "side");
+        let info = info("other", Durability::None);
+        let made = repo.branch("SIDE").unwrap().edit(&info, |tree| tree.set("n", "other"));
+        match made {
+            Err(Error::RefClash { name, other }) => {
+                assert_eq!((ignore_case, &*name, &*other), (true, "refs/heads/SIDE", "refs/heads/side"));
+            }
+            made => assert!(made.is_ok() && !ignore_case, "{made:?}"),
+        }
+    }
+}
+
 /// A Git that packs refs holds the lock of `packed-refs` alone while it reads their files.
 #[test]
 fn a_ref_that_was_never_packed_is_not_removed_while_a_git_packs_refs() {

@@ -112,8 +112,21 @@ impl Refs {
     pub(crate) fn lock_ref<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
         let path = self.path(name);
         let (lock, head) = self.take_locks(name, &path, rules)?;
+        if let Some(other) = self.in_other_case(name, &path)? {
+            return Err(Error::RefClash { name: name.to_owned(), other });
+        }
         let slot = self.slot(name)?;
         Ok(LockedRef { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
+    }
+
+    /// Returns a ref with the name of this one but for the case of letters, where both would be one file and this one has none.
+    fn in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
+        let dir = folder(path);
+        if !self.ignore_case || self.files.list(dir)?.iter().any(|file| below(dir, file) == path) {
+            return Ok(None);
+        }
+        let refs = self.list_sound("refs/", &mut |_| Ok(()))?;
+        Ok(refs.into_keys().find(|other| other != name && other.eq_ignore_ascii_case(name)))
     }
 
     /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
