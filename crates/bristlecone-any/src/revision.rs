@@ -20,9 +20,9 @@
 //! # Ok::<(), bristlecone_any::Error>(())
 //! ```
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{collections::HashSet, ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use bristlecone::{CommitId, EntryKind, Error as StoreError, Kind, ObjRef, Path, escape};
+use bristlecone::{CommitId, EntryKind, Error as StoreError, Kind, ObjRef, Path, core::FormatError, escape};
 
 use crate::{AnyRepo, Tree, error::Result, path};
 
@@ -34,9 +34,6 @@ pub use crate::error::RevisionError;
 pub use find::{Pattern, every_head};
 pub use name::itself;
 pub use select::{Selection, pair, select};
-
-/// The most tags of tags that are followed.
-const TAGS_MAX: usize = 16;
 
 /// Returns the commit that `text` names.
 ///
@@ -255,9 +252,12 @@ impl Wanted {
         if self == Self::Any || self == Self::Kind(kind) {
             return Ok((kind, at));
         }
-        for _ in 0..TAGS_MAX {
-            if kind != Kind::Tag {
-                break;
+        let mut passed = HashSet::new();
+        while kind == Kind::Tag {
+            // Forged tags may lead to each other in a circle.
+            if !passed.insert(at.oid) {
+                let source = FormatError::Inconsistent { kind, reason: "it leads back to itself" };
+                return Err(StoreError::BadObject { oid: at.oid, source }.into());
             }
             let tag = repo.read_tag(at.into())?;
             (kind, at) = (tag.kind, tag.target);

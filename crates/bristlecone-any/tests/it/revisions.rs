@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use bristlecone::{Error as StoreError, Kind, Zone, core::git::Algorithm};
+use bristlecone::{Durability, Error as StoreError, Kind, ObjRef, Signature, Tag, Zone, core::git::Algorithm};
 use bristlecone_any::{
     AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions, Place,
     identity::{Identity, Moment},
@@ -54,6 +54,24 @@ fn revisions_lead_to_commits_and_trees_in_every_format() {
         let heads = revision::every_head(&repo).unwrap();
         assert_eq!(heads.iter().map(|at| at.oid()).collect::<Vec<_>>(), [third.oid, third.oid]);
     }
+}
+
+#[test]
+fn tags_of_tags_are_followed_however_many_there_are() {
+    let repo = repo(AnyFormat::git(Algorithm::Sha1));
+    let first = commit(&repo, "main", &[("apple", "green")]);
+    let (mut kind, mut target) = (Kind::Commit, first);
+    for number in 0..40 {
+        let name = format!("t{number}").into_bytes();
+        let tagger = Some(Signature::new("T <t@x>", 1_700_000_000));
+        let tag = Tag { target, kind, name, tagger, headers: Vec::new(), message: b"why\n".to_vec() };
+        (kind, target) = (Kind::Tag, ObjRef::from(repo.write_tag(&tag, Durability::None).unwrap()));
+    }
+    let tag = target.oid;
+    for text in [format!("{tag}"), format!("{tag}^0"), format!("{tag}^{{}}"), format!("{tag}^{{commit}}")] {
+        assert_eq!(revision::commit(&repo, word(&text)).unwrap().oid(), first.oid, "{text}");
+    }
+    assert_eq!(revision::object(&repo, word(&format!("{tag}^{{tree}}"))).unwrap().0, Kind::Node);
 }
 
 #[test]

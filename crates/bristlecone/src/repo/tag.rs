@@ -1,8 +1,8 @@
 //! Annotated tags: objects between a ref and the commit that it means.
 
-use bristlecone_core::{CommitId, Format, Kind, ObjRef, Source, Tag, TagId};
+use bristlecone_core::{CommitId, Format, FormatError, Kind, ObjRef, Source, Tag, TagId};
 
-use super::{Repo, check_ref_name};
+use super::{Repo, check_ref_name, history::circle::LineCheck};
 use crate::{
     Durability, Error, Result,
     backend::{Expected, RefMove, RefTarget},
@@ -11,9 +11,6 @@ use crate::{
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
-/// How many tags of tags are followed. People make one or two; a longer chain is not followed to its end.
-const TAGS_MAX: usize = 16;
-const TOO_MANY_TAGS: &str = "more than 16 tags lead from one to the next; name the commit itself";
 
 impl<F: Format> Repo<F> {
     /// Returns the annotated tag with this id.
@@ -27,16 +24,16 @@ impl<F: Format> Repo<F> {
         self.shared.format.decode_tag(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
     }
 
-    /// Returns the commit that `at` is, or that the tag it is leads to, through at most 16 tags of tags.
+    /// Returns the commit that `at` is, or that the tag it is leads to, through however many tags of tags.
     ///
     /// `repo.peel(c)? == c` for a commit `c`.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] if it leads to another object; [`Error::Usage`] if more tags lead to each other;
-    /// [`Error::Missing`], [`Error::BadObject`]; those of the backend.
+    /// [`Error::WrongKind`] if it leads to another object; [`Error::Missing`]; [`Error::BadObject`], also for forged tags that
+    /// lead to each other in a circle; those of the backend.
     pub fn peel(&self, at: impl Into<ObjRef>) -> Result<CommitId> {
-        let mut at = at.into();
-        for _ in 0..=TAGS_MAX {
+        let (mut at, mut line) = (at.into(), LineCheck::default());
+        while !line.comes_back(at.oid) {
             let Some(object) = self.shared.backend.read(&at)? else {
                 return Err(self.now().missing(Kind::Commit, at.oid));
             };
@@ -48,7 +45,8 @@ impl<F: Format> Repo<F> {
             let tag = self.shared.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
         }
-        Err(Error::Usage { reason: TOO_MANY_TAGS })
+        let source = FormatError::Inconsistent { kind: Kind::Tag, reason: "it leads back to itself" };
+        Err(Error::BadObject { oid: at.oid, source })
     }
 
     /// Returns the names of the tags, annotated or not, in order.

@@ -1,7 +1,8 @@
-//! Forged histories that go in a circle: each question about one has an end.
+//! Forged histories that go in a circle, and tags that do: each question about one has an end.
 
 use bristlecone::{
     Batch, Commit, CommitId, Durability, Error, Format, Kind, Location, LogOptions, Native, Oid, Repo, Signature, Sink,
+    Tag,
 };
 
 /// Keeps the body of what is put last.
@@ -19,6 +20,13 @@ impl Sink for LastBody {
     }
 }
 
+/// Returns an id that is made up.
+fn id(number: u32) -> Oid {
+    let mut bytes = [7; 32];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    Oid::from_array(bytes)
+}
+
 /// Returns a store with commits of one tree, each of which names the one before as its parent, and the first the last; with
 /// generation numbers or without. The id of each is made up.
 fn circle(length: u32, numbered: bool) -> (Repo, Vec<CommitId>) {
@@ -26,11 +34,6 @@ fn circle(length: u32, numbered: bool) -> (Repo, Vec<CommitId>) {
     let mut tree = repo.tree();
     tree.set("fruit/apple", "red").unwrap();
     let root = tree.write().unwrap();
-    let id = |number: u32| {
-        let mut bytes = [7; 32];
-        bytes[..4].copy_from_slice(&number.to_le_bytes());
-        Oid::from_array(bytes)
-    };
     let mut batch = Batch::new();
     for number in 0..length {
         let parent = CommitId::new(id(number.checked_sub(1).unwrap_or(length - 1)));
@@ -86,5 +89,23 @@ fn a_long_circle_gets_no_positions() {
         let last = repo.log(&ids[ids.len() - 1..], LogOptions::default()).next().unwrap().unwrap().id;
         assert!(!repo.is_ancestor(other, last).unwrap());
         assert_eq!(repo.indexed_commits().unwrap().graph, 0);
+    }
+}
+
+#[test]
+fn tags_in_a_circle_lead_to_no_commit() {
+    for length in [1, 2, 100] {
+        let repo = Repo::memory();
+        let mut batch = Batch::new();
+        for number in 0..length {
+            let target = id(number.checked_sub(1).unwrap_or(length - 1)).into();
+            let (name, message) = (b"forged".to_vec(), b"forged".to_vec());
+            let tag = Tag { target, kind: Kind::Tag, name, tagger: None, headers: Vec::new(), message };
+            let mut body = LastBody::default();
+            Native::new().put_tag(&mut body, &tag).unwrap();
+            batch.put(Kind::Tag, id(number), &body.0, &[Location::NONE], &[]);
+        }
+        repo.backend().append(batch, &[], Durability::None).unwrap();
+        is_circular(repo.peel(id(0)));
     }
 }

@@ -38,15 +38,12 @@ fn tags_lead_to_commits() -> Outcome {
         (repo.tags()?, repo.read_tag(v1)?),
         (vec!["light".to_owned(), "v1".to_owned()], tag(one.into(), Kind::Commit, "v1"))
     );
-    // 16 tags of tags are followed, not 17.
+    // However many tags of tags there are.
     let mut last = ObjRef::from(one);
-    for depth in 1..=17 {
+    for depth in 1..=100 {
         let kind = if depth == 1 { Kind::Commit } else { Kind::Tag };
         last = repo.write_tag(&tag(last, kind, &format!("t{depth}")), Durability::None)?.into();
-        match repo.peel(last) {
-            Ok(at) => assert!(depth <= 16 && at == one, "{depth}"),
-            Err(error) => assert!(depth == 17 && matches!(error, Error::Usage { .. }), "{depth}: {error}"),
-        }
+        assert_eq!(repo.peel(last)?, one, "{depth}");
     }
     // What tags name need not be a commit, nor be here.
     let root = repo.read_commit(one)?.tree;
