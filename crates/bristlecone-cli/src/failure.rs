@@ -380,6 +380,9 @@ impl Failure {
             }
             FolderError::NotEmpty { .. } => "choose another, or replace files in it with --force",
             FolderError::FileName { .. } => "nothing was written; export another part with --path",
+            FolderError::LongPath { .. } => {
+                "nothing was written; export a folder further down by itself with --path, or to a shorter name"
+            }
             FolderError::EndsEarly { .. } => "run `cone check`",
             _ => return Self::with_code(error, None),
         };

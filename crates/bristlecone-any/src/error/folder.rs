@@ -110,6 +110,16 @@ pub enum FolderError {
         /// How deep folders may lie.
         depth_max: usize,
     },
+    /// A path that is too long for the system where it is to be.
+    #[error("{path} would have a name of {bytes} bytes there, and the system takes {bytes_max}")]
+    LongPath {
+        /// The first of them.
+        path: Path,
+        /// How long the name would be, with that of the folder.
+        bytes: usize,
+        /// How long it may be.
+        bytes_max: usize,
+    },
     /// A step that cannot be the name of a file.
     #[error("the name \"{}\" {} {why}, so it cannot be a file's", short(.step), within(.dir))]
     FileName {

@@ -39,7 +39,7 @@ const LOT_FILES: usize = 256;
 /// followed, and folders stay.
 ///
 /// # Errors
-/// A [`FolderError`]; names that no file can have are refused before anything is written. [`Error::Io`] names the file;
+/// A [`FolderError`]; names that no file can have, alone or in `dir`, are refused before anything is written. [`Error::Io`] names the file;
 /// those of the backend.
 pub fn export(
     repo: &AnyRepo,
@@ -64,7 +64,7 @@ pub fn export_while(
     goes_on: &(dyn Fn() -> bool + Sync),
     tell: &mut dyn FnMut(Status),
 ) -> Result<Exported> {
-    let plan = Exported::plan(tree, goes_on)?;
+    let plan = Exported::plan(tree, dir, goes_on)?;
     prepare(dir, replace)?;
     let store = repo.dir().and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;

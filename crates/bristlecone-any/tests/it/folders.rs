@@ -110,6 +110,23 @@ fn the_same_folder_in_a_git_repository_is_the_same_tree() {
 }
 
 #[test]
+fn a_folder_whose_ignore_file_would_have_too_long_a_name_has_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = AnyRepo::create(Place::Git(dir.path().join("git")), AnyFormat::git(Algorithm::Sha1)).unwrap();
+    let top = dir.path().join("top");
+    let mut folder = top.clone();
+    while folder.as_os_str().len() < 3900 {
+        folder.push("d".repeat(100));
+    }
+    // The system takes names of 4,095 bytes.
+    folder.push("e".repeat(4091 - folder.as_os_str().len()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("v"), "far down").unwrap();
+    let (_, imported) = folder::import(&git, &top, &ImportOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(imported.files, 1);
+}
+
+#[test]
 fn what_patterns_leave_out_is_counted_by_who_says_so() {
     let from = tempfile::tempdir().unwrap();
     fs::create_dir(from.path().join("cache")).unwrap();

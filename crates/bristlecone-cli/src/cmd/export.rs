@@ -37,7 +37,8 @@ Examples:
   cone export --git ../project.git         the whole history, into a repository that is made if need be
 
 Files are made anew, with executable bits and links as they were imported. No link is followed, and nothing
-outside the folder is touched. Names that no file can have are refused before anything is written.
+outside the folder is touched. Names that no file can have, and paths that are longer than the system takes, are
+refused before anything is written.
 
 A history that came from Git has the same ids again. In a repository that is there, refs move only forward, unless
 with --force, and those that Git has checked out stay. Exit code 1: a ref stayed where it was.")]

@@ -271,3 +271,19 @@ fn folders_as_deep_as_paths_go_come_and_go_on_a_small_stack() {
     assert_eq!(small(&["get", &deep, "--at", "again"]), "far down");
     assert_eq!(small(&["diff", "main", "again"]), "");
 }
+
+#[test]
+fn a_path_that_is_too_long_for_the_system_is_refused_before_anything_is_written() {
+    let place = Place::with_store();
+    // With the folder's name before it, as many bytes as the system takes, and one more.
+    let long = |last: usize| format!("{}/{}", vec!["d".repeat(199); 20].join("/"), "v".repeat(last));
+    let (fits, longer) = (long(91), long(92));
+    place.ok(["set", &fits, "far down"]);
+    place.ok(["export", "out"]);
+    place.ok(["import", "out", "-b", "again", "--orphan"]);
+    assert_eq!(place.ok(["get", &fits, "--at", "again"]), "far down");
+    place.ok(["set", &longer, "further down"]);
+    place.fails(3, &[&*longer, "4096 bytes", "takes 4095", "nothing was written", "--path"], ["export", "two"]);
+    assert!(!place.path("two").exists());
+    place.ok(["export", "two", "--path", &"d".repeat(199)]);
+}

@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 
 use super::glob::Glob;
 
@@ -111,7 +111,8 @@ fn without_blanks_behind(line: &[u8]) -> &[u8] {
     &line[..end.min(line.len())]
 }
 
-/// Reads a file of patterns in a working tree; `None` if none is there. A link counts for none, since Git follows none.
+/// Reads a file of patterns in a working tree; `None` if none is there. A link counts for none, since Git follows none, and so does
+/// what has a name that is too long for the system.
 ///
 /// # Errors
 /// Those of the system, where the file is there.
@@ -123,8 +124,10 @@ pub fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let none = [Errno::LOOP, Errno::NAMETOOLONG].map(|none| Some(none.raw_os_error()));
+            return if none.contains(&error.raw_os_error()) { Ok(None) } else { Err(error) };
+        }
     };
     let found = file.metadata()?;
     if !found.is_file() || found.len() > FILE_BYTES_MAX {

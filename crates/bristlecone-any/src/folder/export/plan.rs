@@ -1,5 +1,7 @@
 //! Before an export: is every name a file's name, and how much is there?
 
+use std::path::Path as FilePath;
+
 use bristlecone::{EntryKind, Path};
 
 use super::{FolderError, write};
@@ -7,6 +9,9 @@ use crate::{Tree, error::Result};
 
 /// The longest name of a file, in bytes.
 const NAME_BYTES_MAX: usize = 255;
+/// The longest name of a file with all folders before it that the system takes. By its handles an export could write longer ones, which
+/// no program reads by their names.
+const PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 4095 } else { 1023 };
 /// How deep folders may lie in each other.
 const DEPTH_MAX: usize = bristlecone::core::PATH_STEPS_MAX;
 
@@ -28,10 +33,12 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Walks `tree` without loading a value, for as long as `goes_on` says so. How many bytes there are is known once they are
-    /// written.
-    pub(super) fn plan(tree: &Tree, goes_on: &dyn Fn() -> bool) -> Result<Self> {
+    /// Walks `tree`, which is to be in the folder `dir`, without loading a value, for as long as `goes_on` says so. How many bytes
+    /// there are is known once they are written.
+    pub(super) fn plan(tree: &Tree, dir: &FilePath, goes_on: &dyn Fn() -> bool) -> Result<Self> {
         let mut plan = Self::default();
+        // With the slash behind it.
+        let dir_bytes = dir.join("x").as_os_str().len() - 1;
         let mut stack = vec![(Path::root(), tree.clone())];
         while let Some((path, tree)) = stack.pop() {
             for entry in tree.list("")? {
@@ -39,6 +46,10 @@ impl Exported {
                 write::check(goes_on)?;
                 check_name(&path, entry.step())?;
                 let below = path.join(entry.step())?;
+                let bytes = dir_bytes + below.as_bytes().len();
+                if bytes > PATH_BYTES_MAX && entry.kind() != EntryKind::Foreign {
+                    return Err(FolderError::LongPath { path: below, bytes, bytes_max: PATH_BYTES_MAX }.into());
+                }
                 match (entry.kind(), entry.tree()) {
                     (EntryKind::Dir, Some(tree)) => {
                         if below.len() >= DEPTH_MAX {
