@@ -2,7 +2,7 @@
 
 use bristlecone::{EntryKind, Path};
 
-use bristlecone_any::{DirEntry, Tree};
+use bristlecone_any::{AnyRepo, DirEntry, Tree};
 
 use crate::{
     entry::describe,
@@ -11,20 +11,20 @@ use crate::{
     text,
 };
 
-/// Writes what differs below `path` as lines or items of the list that was begun; returns how many there are.
-pub(crate) fn write(out: &mut Output, before: &Tree, after: &Tree, path: &Path) -> Result<u64> {
+/// Writes what differs below `path` in two trees of `repo` as lines or items of the list that was begun; returns how many there are.
+pub(crate) fn write(out: &mut Output, repo: &AnyRepo, before: &Tree, after: &Tree, path: &Path) -> Result<u64> {
     let mut count = 0;
     // A value at the path itself is no directory to compare.
     let values = (value_at(before, path)?, value_at(after, path)?);
     if differ(values.0.as_ref(), values.1.as_ref())? {
-        write_one(out, path, values.0.as_ref(), values.1.as_ref())?;
+        write_one(out, repo, path, (values.0.as_ref(), values.1.as_ref()))?;
         count += 1;
     }
     let mut keys = 0;
     for difference in before.diff(after, path)? {
         count += 1;
         match difference {
-            Ok(found) => write_one(out, &found.path, found.before.as_ref(), found.after.as_ref())?,
+            Ok(found) => write_one(out, repo, &found.path, (found.before.as_ref(), found.after.as_ref()))?,
             Err(bristlecone::Error::Path(_)) => keys += 1,
             Err(error) => return Err(error.into()),
         }
@@ -53,7 +53,10 @@ fn differ(before: Option<&DirEntry<'_>>, after: Option<&DirEntry<'_>>) -> Result
     Ok(before.contents()?.as_deref() != after.contents()?.as_deref())
 }
 
-fn write_one(out: &mut Output, path: &Path, before: Option<&DirEntry<'_>>, after: Option<&DirEntry<'_>>) -> Result<()> {
+/// What was at a path before and what is there after.
+type Sides<'d, 't> = (Option<&'d DirEntry<'t>>, Option<&'d DirEntry<'t>>);
+
+fn write_one(out: &mut Output, repo: &AnyRepo, path: &Path, (before, after): Sides<'_, '_>) -> Result<()> {
     let (letter, change) = match (before, after) {
         (None, _) => ('A', "added"),
         (_, None) => ('D', "removed"),
@@ -66,7 +69,7 @@ fn write_one(out: &mut Output, path: &Path, before: Option<&DirEntry<'_>>, after
     }
     let mut item = fields! { "change": change };
     put_name(&mut item, "path", path.as_bytes());
-    item.insert("before".to_owned(), describe(before));
-    item.insert("after".to_owned(), describe(after));
+    item.insert("before".to_owned(), describe(repo, before));
+    item.insert("after".to_owned(), describe(repo, after));
     out.item(item)
 }

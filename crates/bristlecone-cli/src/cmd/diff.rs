@@ -48,7 +48,7 @@ pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
     let mut head = fields! { "before": id(&before), "after": id(&after) };
     put_name(&mut head, "path", path.as_bytes());
     context.out.begin(&head, "differences")?;
-    let count = differences::write(&mut context.out, &before, &after, &path)?;
+    let count = differences::write(&mut context.out, &opened.repo, &before, &after, &path)?;
     context.out.end(&fields! {})?;
     if args.exit_code && count > 0 { Err(Failure::answered()) } else { Ok(()) }
 }

@@ -63,7 +63,7 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
     if context.out.json() {
         let mut all = fields! {};
         put_name(&mut all, "path", path.as_bytes());
-        entry::put_entry(&mut all, &found);
+        entry::put_entry(&mut all, &opened.repo, &found);
         if args.out.is_none() {
             let value = found.contents()?.map(|bytes| bytes.to_vec()).unwrap_or_default();
             put_value(&mut all, "value", &value);

@@ -64,10 +64,10 @@ pub(super) fn run(args: ListArgs, context: &mut Context) -> Result<()> {
         if context.out.json() {
             let mut item = fields! {};
             put_name(&mut item, "step", found.step());
-            entry::put_entry(&mut item, &found);
+            entry::put_entry(&mut item, &opened.repo, &found);
             context.out.item(item)?;
         } else if args.long {
-            context.out.line(entry::long(&found))?;
+            context.out.line(entry::long(&opened.repo, &found))?;
         } else {
             context.out.line(entry::name(found.step(), found.kind()))?;
         }

@@ -77,7 +77,7 @@ fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
         head.extend(log::describe(opened, &at, &commit, generation));
     }
     out.begin(&head, "differences")?;
-    differences::write(out, &before, &after, &Path::root())?;
+    differences::write(out, &opened.repo, &before, &after, &Path::root())?;
     out.end(&fields! {})
 }
 
@@ -107,12 +107,13 @@ fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     out.begin(&fields! { "kind": "dir", "oid": at.oid.to_string() }, "entries")?;
     for found in tree.list("")? {
         let found = found?;
-        out.line(entry::long(&found))?;
         if out.json() {
             let mut item = fields! {};
             put_name(&mut item, "step", found.step());
-            entry::put_entry(&mut item, &found);
+            entry::put_entry(&mut item, &opened.repo, &found);
             out.item(item)?;
+        } else {
+            out.line(entry::long(&opened.repo, &found))?;
         }
     }
     out.end(&fields! {})

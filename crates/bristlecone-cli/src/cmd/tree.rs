@@ -13,7 +13,7 @@ use crate::{
     output::{Output, fields, put_name},
     text,
 };
-use bristlecone_any::{Tree, path};
+use bristlecone_any::{AnyRepo, Tree, path};
 
 /// Draw everything below a directory
 #[derive(Args, Debug)]
@@ -45,7 +45,8 @@ pub(super) fn run(args: TreeArgs, context: &mut Context) -> Result<()> {
     context.out.begin(&head, "entries")?;
     let shown = path.to_string();
     context.out.line(if shown.is_empty() { "." } else { &shown })?;
-    let mut drawing = Drawing { out: &mut context.out, depth: args.depth.unwrap_or(usize::MAX), dirs: 0, values: 0 };
+    let (out, depth) = (&mut context.out, args.depth.unwrap_or(usize::MAX));
+    let mut drawing = Drawing { repo: &opened.repo, out, depth, dirs: 0, values: 0 };
     drawing.below(&tree)?;
     let (dirs, values) = (drawing.dirs, drawing.values);
     let (dirs_text, values_text) =
@@ -55,6 +56,7 @@ pub(super) fn run(args: TreeArgs, context: &mut Context) -> Result<()> {
 }
 
 struct Drawing<'a> {
+    repo: &'a AnyRepo,
     out: &'a mut Output,
     depth: usize,
     dirs: u64,
@@ -108,7 +110,7 @@ impl Drawing<'_> {
                         put_name(&mut item, "step", found.step());
                     }
                 }
-                entry::put_entry(&mut item, &found);
+                entry::put_entry(&mut item, self.repo, &found);
                 self.out.item(item)?;
             } else {
                 let branch = if last { "└── " } else { "├── " };

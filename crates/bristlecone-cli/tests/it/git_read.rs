@@ -212,6 +212,35 @@ fn names_that_are_no_text_are_read_and_written() {
 
 #[needs(git)]
 #[test]
+fn a_value_is_not_read_to_tell_its_length() {
+    let place = GitPlace::new();
+    let mut random = 1_u32;
+    // Bytes that do not deflate, so that the end of the file is far from its head.
+    let bytes = (0..100_000).map(|_| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 24) as u8
+    });
+    place.file("large", bytes.collect::<Vec<_>>());
+    place.git(["add", "large"]);
+    place.git(["commit", "-q", "-m", "large"]);
+    let blob = place.git(["rev-parse", "HEAD:large"]).trim().to_owned();
+    let file = place.path(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
+    let mut damaged = std::fs::read(&file).unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, damaged).unwrap();
+    place.run(["get", "large"]).failed(3, &["damaged"]);
+    let long = place.ok(["list", "-l"]);
+    assert!(long.lines().any(|line| line.contains(" 100000 ") && line.ends_with(" large")), "{long}");
+    for arguments in [&["list"][..], &["tree"], &["show", "HEAD^{tree}"]] {
+        let found = place.json(arguments);
+        assert!(found["entries"].as_array().unwrap().iter().any(|entry| entry["bytes"] == 100_000), "{found}");
+    }
+    assert_eq!(place.json(["diff"])["differences"][0]["after"]["bytes"], 100_000);
+}
+
+#[needs(git)]
+#[test]
 fn damage_and_what_is_missing_are_found() {
     let place = GitPlace::new();
     place.git(["branch", "side", "HEAD"]);
