@@ -57,8 +57,13 @@ impl<'a> Change<'a> {
         Self { moves, ..self }
     }
 
-    /// Moves the further refs alone.
-    pub(crate) fn move_refs(&self) -> Result<()> {
+    /// Moves the further refs alone. They are durable then, as a commit is once it is told.
+    pub(crate) fn move_refs_alone(&self) -> Result<()> {
+        self.move_refs()?;
+        Ok(self.opened.repo.close()?)
+    }
+
+    fn move_refs(&self) -> Result<()> {
         let at_once = self.opened.backend().capabilities().several_refs;
         let steps: Vec<&[RefMove]> = if at_once { vec![&self.moves] } else { self.moves.chunks(1).collect() };
         for step in steps.into_iter().filter(|step| !step.is_empty()) {
@@ -87,7 +92,7 @@ impl<'a> Change<'a> {
             self.check_not_empty(root, before)?;
             let Some(mut prepared) = prepared.filter(|_| root != before || self.args.allow_empty) else {
                 if self.unchanged(&branch, start)? {
-                    self.move_refs()?;
+                    self.move_refs_alone()?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
                 }
                 continue;
@@ -297,5 +302,47 @@ mod tests {
             });
             assert_eq!((done.is_ok(), edits), (tries > 1, tries));
         }
+    }
+
+    /// A backend that counts how often it is asked to make all durable.
+    #[derive(Debug)]
+    struct Flushed {
+        inner: Arc<dyn Backend>,
+        flushes: Arc<AtomicU32>,
+    }
+
+    impl Backend for Flushed {
+        fn flush(&self) -> Result<(), Error> {
+            self.flushes.fetch_add(1, Relaxed);
+            self.inner.flush()
+        }
+
+        pass_backend! {
+            inner: name, capabilities, snapshot, read, locate, position, sweeps, sweep, append, append_many,
+            append_keeping, get_ref, list_refs, shallow, promised_to, each_object, each_with_prefix, clear_caches,
+            stats, read_derived, write_derived
+        }
+    }
+
+    #[test]
+    fn what_moves_without_a_commit_is_durable_when_it_is_told() {
+        let flushes = Arc::new(AtomicU32::new(0));
+        let counts = flushes.clone();
+        let repo = AnyRepo::open("memory:").unwrap();
+        let opened = Opened::from(repo.wrapped(|inner| Arc::new(Flushed { inner, flushes: counts })));
+        let line = Line::parse_from(["cone", "-m", "message"]);
+        let change = |moves: Vec<RefMove>| {
+            Change::new(&opened, &line.args, "", Durability::Grouped).ok().unwrap().moving(moves)
+        };
+        let set = |change: Change<'_>| change.commit(&mut |tree| Ok(tree.set("a", "1")?)).ok().unwrap().at;
+        let at = set(change(Vec::new())).unwrap();
+        let moved = |name: &str| {
+            vec![RefMove { name: name.to_owned(), expected: Expected::Any, to: Some(RefTarget::Object(at.into())) }]
+        };
+        let before = flushes.load(Relaxed);
+        change(moved("refs/heads/one")).move_refs_alone().ok().unwrap();
+        assert_eq!(flushes.load(Relaxed), before + 1);
+        assert!(set(change(moved("refs/heads/two"))).is_none(), "nothing has changed");
+        assert_eq!(flushes.load(Relaxed), before + 2);
     }
 }

@@ -200,7 +200,7 @@ fn finish(
     let named = Cell::new(false);
     let edit = &mut |tree: &mut Tree| apply(tree, &group.edits, args.force, done).inspect_err(|_| named.set(true));
     let only_moves = group.edits.is_empty() && !group.commits;
-    let made = if only_moves { change.move_refs().map(|()| None) } else { change.commit(edit).map(Some) };
+    let made = if only_moves { change.move_refs_alone().map(|()| None) } else { change.commit(edit).map(Some) };
     let committed = match made {
         Err(failure) if !named.get() => return Err(after(failure, group.last_line(), done)),
         made => made?,
