@@ -103,7 +103,7 @@ pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
     context.out.begin(&fields! {}, "commits")?;
     let (mut group, mut done, mut number) = (Group::default(), Done::default(), 0);
     let mut input = io::stdin().lock();
-    while let Some(line) = next_line(&mut input)? {
+    while let Some(line) = next_line(&mut input).map_err(|failure| after(failure, Some(number + 1), &done))? {
         number += 1;
         let parsed = parse::line(&line).map_err(|failure| at_line(failure, number, &done))?;
         match parsed {

@@ -403,3 +403,18 @@ fn a_commit_is_told_in_json_by_whole_lines_while_the_batch_goes_on() {
     assert!(child.wait().unwrap().success());
     reader.join().unwrap().unwrap();
 }
+
+#[test]
+fn where_the_input_cannot_be_read_further_it_is_told_what_was_committed() {
+    let place = Place::with_store();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // To read what has not come yet is an error then.
+    rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK).unwrap();
+    writer.write_all(b"set a 1\ncommit\nset b 2\n").unwrap();
+    let mut command = place.command(["batch"]);
+    let run = Run::from(command.stdin(reader).output().unwrap());
+    drop(writer);
+    run.failed(3, &["ends with line 4", "1 commit before it stays", "cannot read standard input"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+    place.fails(1, &["nothing at b"], ["get", "b"]);
+}
