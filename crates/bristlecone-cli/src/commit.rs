@@ -331,9 +331,8 @@ mod tests {
         let repo = AnyRepo::open("memory:").unwrap();
         let opened = Opened::from(repo.wrapped(|inner| Arc::new(Flushed { inner, flushes: counts })));
         let line = Line::parse_from(["cone", "-m", "message"]);
-        let change = |moves: Vec<RefMove>| {
-            Change::new(&opened, &line.args, "", Durability::Grouped).ok().unwrap().moving(moves)
-        };
+        let change =
+            |moves: Vec<RefMove>| Change::new(&opened, &line.args, "", Durability::Grouped).ok().unwrap().moving(moves);
         let set = |change: Change<'_>| change.commit(&mut |tree| Ok(tree.set("a", "1")?)).ok().unwrap().at;
         let at = set(change(Vec::new())).unwrap();
         let moved = |name: &str| {

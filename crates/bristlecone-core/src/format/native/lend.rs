@@ -10,7 +10,9 @@ use super::{
     inconsistent,
     node::{INLINE, MODE, NodeView},
 };
-use crate::{ByteReader, Bytes, EntryKind, FormatError, Kind, ObjRef, Object, Source, Target, codec::DecodeError, lent};
+use crate::{
+    ByteReader, Bytes, EntryKind, FormatError, Kind, ObjRef, Object, Source, Target, codec::DecodeError, lent,
+};
 
 /// A position among the entries of one directory: on an entry, or between two of them.
 ///
