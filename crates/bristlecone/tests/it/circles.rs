@@ -94,7 +94,7 @@ fn a_long_circle_gets_no_positions() {
 
 #[test]
 fn tags_in_a_circle_lead_to_no_commit() {
-    for length in [1, 2, 100] {
+    for length in [1_u32, 2, 100] {
         let repo = Repo::memory();
         let mut batch = Batch::new();
         for number in 0..length {
