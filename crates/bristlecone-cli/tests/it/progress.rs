@@ -22,7 +22,7 @@ use crate::harness::Place;
 /// Bytes that take some milliseconds to check.
 const BYTES: usize = 64 << 20;
 /// Entries of a map that take some milliseconds to check.
-const ROWS: usize = 300_000;
+const ROWS: usize = 1_000_000;
 /// How often a command is held back for a while: a line is drawn a tenth of a second after the beginning.
 const ROUNDS: usize = 12;
 
@@ -70,7 +70,7 @@ fn a_check_shows_how_far_it_is_on_a_terminal_alone() {
 #[test]
 fn a_check_of_a_map_shows_how_far_it_is() {
     let place = Place::empty();
-    let rows: String = (0..ROWS).map(|number| format!("{number:06},{number}\n")).collect();
+    let rows: String = (0..ROWS).map(|number| format!("{number:07},{number}\n")).collect();
     place.file("rows.csv", rows);
     place.ok(["map", "init", "m", "--kind", "okra"]);
     place.ok(["-r", "m", "map", "load", "rows.csv"]);
