@@ -64,7 +64,7 @@ struct LockFiles {
 impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
-        let header = match storage.open(STORE, OpenMode::Read) {
+        let header = match open_header(storage) {
             Ok(file) => Some(KeptLock::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
@@ -84,6 +84,18 @@ impl LockFiles {
         }
         self.looked_ms.store(now, Relaxed);
         Ok(true)
+    }
+}
+
+/// Opens the header to lock it: for writing, too, where that is allowed, since NFS locks no file exclusively that is open for
+/// reading alone. Nothing is written to it.
+fn open_header(storage: &Arc<dyn Storage>) -> io::Result<Arc<dyn StorageFile>> {
+    match storage.open(STORE, OpenMode::Write) {
+        // As another user's.
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+            storage.open(STORE, OpenMode::Read)
+        }
+        opened => opened,
     }
 }
 
@@ -200,5 +212,38 @@ impl Drop for DiskLockGuard {
             header.let_go(self.keeps);
         }
         let _ = self.files.lock.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, OpenOptions, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
+
+    use super::*;
+    use crate::storage::RealStorage;
+
+    /// NFS locks no file exclusively that is open for reading alone.
+    #[test]
+    fn the_header_is_locked_open_for_writing_where_that_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STORE);
+        fs::write(&path, "header").unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        let may_write = || {
+            let files = LockFiles::open(&storage).unwrap();
+            let header = files.header.as_ref().unwrap().file();
+            assert!(header.try_lock().unwrap());
+            let set = header.set_len(6);
+            header.unlock().unwrap();
+            set.is_ok()
+        };
+        assert!(may_write());
+        fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        // Nothing keeps the superuser out.
+        assert_eq!(may_write(), OpenOptions::new().write(true).open(&path).is_ok());
+        assert_eq!(fs::read(&path).unwrap(), b"header");
     }
 }
