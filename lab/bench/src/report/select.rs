@@ -210,6 +210,7 @@ pub(super) fn column_name(row: &Row) -> &'static str {
         ("fs", "grouped") => "fs grouped",
         (_, "grouped") => GROUPED,
         _ if row.name.contains("disk synced") => "disk synced",
+        _ if row.name.contains(GROUPED) => GROUPED,
         _ => "disk none",
     }
 }

@@ -60,10 +60,13 @@ fn rows_whose_commits_share_syncs_are_shown_as_what_they_are() {
     let rows = [
         row("disk", "grouped", "gc-uncollected-1000", 4000.0),
         Row { replay, ..row("lsm", "grouped", "tezos-9commits", 1000.0) },
+        // It writes nothing, beside rows that do.
+        Row { name: "disk grouped".into(), ..row("disk", "", "refs-get-1000", 2000.0) },
     ];
     let tables = sections(&rows);
     let lines = |title: &str| &tables.iter().find(|table| table.title.starts_with(title)).unwrap().lines;
     assert_eq!(lines("Collections")[0], ["gc-uncollected-1000", "commit", "–", "–", "–", "4.00 k"]);
+    assert_eq!(lines("Collections")[1], ["refs-get-1000", "lookup", "–", "–", "–", "2.00 k"]);
     assert_eq!(lines("Details: collections")[0][0], "gc-uncollected-1000, disk grouped");
     assert_eq!(lines("Replay of a trace")[0][0], "tezos-9commits, lsm grouped");
 }
