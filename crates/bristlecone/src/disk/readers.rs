@@ -135,8 +135,10 @@ impl DiskState {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-                    self.reader_owed.is_owed.store(full, Relaxed);
+                    // Once it is owed, it stays so, whatever else comes in between.
+                    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                        self.reader_owed.is_owed.store(true, Relaxed);
+                    }
                     return;
                 }
             }
