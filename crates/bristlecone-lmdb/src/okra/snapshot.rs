@@ -1,6 +1,10 @@
 //! Reading a map as it is at one moment.
 
-use std::{cmp::Ordering, fmt, ops::Bound};
+use std::{
+    cmp::Ordering,
+    fmt,
+    ops::{Bound, RangeBounds},
+};
 
 use super::{
     Mode,
@@ -75,19 +79,19 @@ impl OkraSnapshot<'_> {
     /// # Errors
     /// Those of LMDB.
     pub fn entries(&self) -> Result<Entries<'_>> {
-        self.range(Bound::Unbounded, Bound::Unbounded)
+        self.range::<&[u8]>(..)
     }
 
     /// Returns the entries within bounds in the order of their keys, from both ends.
     ///
     /// # Errors
     /// [`OkraError::KeyTooLong`] for a bound, and those of LMDB.
-    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Entries<'_>> {
+    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Result<Entries<'_>> {
         Ok(Entries {
             front: self.cursor()?,
             back: self.cursor()?,
-            from: Some(owned(from)?),
-            to: owned(to)?,
+            from: Some(owned(bounds.start_bound())?),
+            to: owned(bounds.end_bound())?,
             first: None,
             last: None,
             done: false,
@@ -230,7 +234,8 @@ fn node_key(level: u8, key: Option<&[u8]>) -> Result<Option<NodeKey>> {
     Ok((level != METADATA_KEY[0]).then(|| NodeKey::new(level, key.unwrap_or_default())))
 }
 
-fn owned(bound: Bound<&[u8]>) -> Result<Bound<Vec<u8>>> {
+fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
+    let bound = bound.map(K::as_ref);
     if let Bound::Included(key) | Bound::Excluded(key) = bound
         && key.len() > KEY_BYTES_MAX
     {

@@ -181,8 +181,8 @@ fn count(map: &AnyMap, args: &ListArgs, bounds: &Bounds) -> Result<u64> {
         AnyMap::Native(map) => Ok(map.map_at(args.read.at.as_ref())?.count::<&[u8]>(bounds.as_pair())?),
         AnyMap::Okra(map) => {
             let snapshot = map.read()?;
-            let (from, to) = bounds.as_pair();
-            snapshot.range(from, to)?.try_fold(0, |count, entry| entry.map(|_| count + 1).map_err(Failure::from))
+            let mut entries = snapshot.range::<&[u8]>(bounds.as_pair())?;
+            entries.try_fold(0, |count, entry| entry.map(|_| count + 1).map_err(Failure::from))
         }
     }
 }
@@ -216,8 +216,7 @@ fn list_okra(
     bounds: &Bounds,
     out: &mut Output,
 ) -> Result<()> {
-    let (from, to) = bounds.as_pair();
-    let mut entries = snapshot.range(from, to)?;
+    let mut entries = snapshot.range::<&[u8]>(bounds.as_pair())?;
     for _ in 0..args.limit.unwrap_or(usize::MAX) {
         let entry = if args.reverse { entries.next_back() } else { entries.next() };
         let Some((key, value)) = entry.transpose()? else { break };

@@ -1,6 +1,6 @@
 //! Reading: ranges from both ends, cursors, snapshots.
 
-use std::ops::Bound::{self, Excluded, Included, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use bristlecone_lmdb::okra::{Entry, Mode, OkraSnapshot};
 
@@ -45,9 +45,7 @@ fn ranges_are_those_of_an_ordered_map_from_both_ends() {
         };
         let mut expected: std::collections::VecDeque<_> =
             contents.iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-        let borrow = |bound: &'_ Bound<Vec<u8>>| bound.clone();
-        let (low, high) = (borrow(&from), borrow(&to));
-        let mut range = reader.range(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice)).unwrap();
+        let mut range = reader.range((from.clone(), to.clone())).unwrap();
         let way = numbers.below(3);
         loop {
             let front = way == 0 || (way == 2 && numbers.below(2) == 0);
