@@ -269,12 +269,13 @@ impl fmt::Debug for OkraCursor<'_> {
 }
 
 impl<'s> OkraCursor<'s> {
-    /// Moves to the next entry; behind the last one there is none, and [`OkraCursor::prev_entry`] gives the last one again.
+    /// Moves to the next entry; behind the last one there is none, and [`OkraCursor::previous`] gives the last one again.
     ///
     /// # Errors
     /// [`OkraError::Damaged`], and those of LMDB.
+    #[allow(clippy::should_implement_trait, reason = "a result of an option, as other cursors give")]
     #[inline]
-    pub fn next_entry(&mut self) -> Result<Option<Entry<'s>>> {
+    pub fn next(&mut self) -> Result<Option<Entry<'s>>> {
         let item = match self.place {
             Place::There => self.cursor.next()?,
             Place::Start => {
@@ -291,7 +292,7 @@ impl<'s> OkraCursor<'s> {
     /// # Errors
     /// [`OkraError::Damaged`], and those of LMDB.
     #[inline]
-    pub fn prev_entry(&mut self) -> Result<Option<Entry<'s>>> {
+    pub fn previous(&mut self) -> Result<Option<Entry<'s>>> {
         let item = match self.place {
             Place::There => self.cursor.prev()?,
             Place::Start => return Ok(None),
@@ -310,20 +311,20 @@ impl<'s> OkraCursor<'s> {
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'s>>> {
         if key.is_empty() {
             self.place = Place::Start;
-            return self.next_entry();
+            return self.next();
         }
         check_key(key)?;
         let item = self.cursor.seek(NodeKey::new(0, key).bytes())?;
         self.arrive(item, Place::End)
     }
 
-    /// Moves before the first entry, so that [`OkraCursor::next_entry`] gives it.
-    pub fn rewind(&mut self) {
+    /// Moves before the first entry, so that [`OkraCursor::next`] gives it.
+    pub fn seek_start(&mut self) {
         self.place = Place::Start;
     }
 
-    /// Moves behind the last entry, so that [`OkraCursor::prev_entry`] gives it.
-    pub fn wind(&mut self) {
+    /// Moves behind the last entry, so that [`OkraCursor::previous`] gives it.
+    pub fn seek_end(&mut self) {
         self.place = Place::End;
     }
 
@@ -357,10 +358,10 @@ pub struct Entries<'s> {
 impl<'s> Entries<'s> {
     fn step(&mut self) -> Result<Option<Entry<'s>>> {
         let entry = match self.from.take() {
-            None | Some(Bound::Unbounded) => self.front.next_entry()?,
+            None | Some(Bound::Unbounded) => self.front.next()?,
             Some(Bound::Included(key)) => self.front.seek(&key)?,
             Some(Bound::Excluded(key)) => match self.front.seek(&key)? {
-                Some((found, _)) if found == key => self.front.next_entry()?,
+                Some((found, _)) if found == key => self.front.next()?,
                 entry => entry,
             },
         };
@@ -376,7 +377,7 @@ impl<'s> Entries<'s> {
     }
 
     fn step_back(&mut self) -> Result<Option<Entry<'s>>> {
-        let entry = if self.last.is_some() { self.back.prev_entry()? } else { self.go_to_end()? };
+        let entry = if self.last.is_some() { self.back.previous()? } else { self.go_to_end()? };
         let Some((key, value)) = entry else { return Ok(None) };
         let within = match (&self.first, &self.from) {
             (Some(first), _) => key > *first,
@@ -391,14 +392,14 @@ impl<'s> Entries<'s> {
     /// The last entry within the upper bound.
     fn go_to_end(&mut self) -> Result<Option<Entry<'s>>> {
         let (Bound::Included(key) | Bound::Excluded(key)) = &self.to else {
-            self.back.wind();
-            return self.back.prev_entry();
+            self.back.seek_end();
+            return self.back.previous();
         };
         match self.back.seek(key)? {
             Some(entry) if entry.0.cmp(key) == Ordering::Equal && matches!(self.to, Bound::Included(_)) => {
                 Ok(Some(entry))
             }
-            _ => self.back.prev_entry(),
+            _ => self.back.previous(),
         }
     }
 }

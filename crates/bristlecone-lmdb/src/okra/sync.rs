@@ -76,7 +76,7 @@ impl OkraSnapshot<'_> {
         mut each: impl FnMut(Difference<'_>) -> Result<()>,
     ) -> Result<SyncStats> {
         let mut leaves = self.cursor()?;
-        let leaf = leaves.next_entry()?;
+        let leaf = leaves.next()?;
         let mut walk = Walk { target: self, leaves, leaf, each: &mut each, stats: SyncStats::default() };
         walk.run(source)?;
         Ok(walk.stats)
@@ -213,7 +213,7 @@ impl<F: FnMut(Difference<'_>) -> Result<()>> Walk<'_, F> {
         self.leaf = match cursor.next()? {
             Some(([at, next @ ..], _)) if *at == level => self.leaves.seek(next)?,
             _ => {
-                self.leaves.wind();
+                self.leaves.seek_end();
                 None
             }
         };
@@ -232,7 +232,7 @@ impl<F: FnMut(Difference<'_>) -> Result<()>> Walk<'_, F> {
         };
         let target = match self.leaf {
             Some((leaf, value)) if leaf == key => {
-                self.leaf = self.leaves.next_entry()?;
+                self.leaf = self.leaves.next()?;
                 Some(value)
             }
             _ => None,
@@ -244,7 +244,7 @@ impl<F: FnMut(Difference<'_>) -> Result<()>> Walk<'_, F> {
     fn give_target(&mut self) -> Result<()> {
         let Some((key, value)) = self.leaf else { return Ok(()) };
         self.give(Difference { key, source: None, target: Some(value) })?;
-        self.leaf = self.leaves.next_entry()?;
+        self.leaf = self.leaves.next()?;
         Ok(())
     }
 

@@ -67,8 +67,8 @@ fn a_cursor_goes_where_it_is_sent() {
     let empty = map.read().unwrap();
     assert_eq!((empty.first().unwrap(), empty.last().unwrap()), (None, None));
     let mut cursor = empty.cursor().unwrap();
-    assert_eq!(cursor.next_entry().unwrap(), None);
-    assert_eq!(cursor.prev_entry().unwrap(), None);
+    assert_eq!(cursor.next().unwrap(), None);
+    assert_eq!(cursor.previous().unwrap(), None);
     assert_eq!(cursor.seek(b"a").unwrap(), None);
 
     let contents = sample(300);
@@ -80,25 +80,25 @@ fn a_cursor_goes_where_it_is_sent() {
     assert_eq!(reader.last().unwrap().map(owned).as_ref(), all.last());
     let mut cursor = reader.cursor().unwrap();
     let mut there = Vec::new();
-    while let Some(entry) = cursor.next_entry().unwrap() {
+    while let Some(entry) = cursor.next().unwrap() {
         there.push(owned(entry));
     }
     assert_eq!(there, all);
     let mut back = Vec::new();
-    while let Some(entry) = cursor.prev_entry().unwrap() {
+    while let Some(entry) = cursor.previous().unwrap() {
         back.push(owned(entry));
     }
     back.reverse();
     assert_eq!(back, all);
-    assert_eq!(cursor.next_entry().unwrap().map(owned).as_ref(), all.first(), "it turned round before the first one");
+    assert_eq!(cursor.next().unwrap().map(owned).as_ref(), all.first(), "it turned round before the first one");
     assert_eq!(cursor.seek(&[0, 4]).unwrap().unwrap().0, [0, 6]);
-    assert_eq!(cursor.prev_entry().unwrap().unwrap().0, [0, 3]);
+    assert_eq!(cursor.previous().unwrap().unwrap().0, [0, 3]);
     assert_eq!(cursor.seek(&[0xff]).unwrap(), None);
-    assert_eq!(cursor.prev_entry().unwrap().map(owned).as_ref(), all.last());
-    cursor.wind();
-    assert_eq!(cursor.prev_entry().unwrap().map(owned).as_ref(), all.last());
-    cursor.rewind();
-    assert_eq!(cursor.next_entry().unwrap().map(owned).as_ref(), all.first());
+    assert_eq!(cursor.previous().unwrap().map(owned).as_ref(), all.last());
+    cursor.seek_end();
+    assert_eq!(cursor.previous().unwrap().map(owned).as_ref(), all.last());
+    cursor.seek_start();
+    assert_eq!(cursor.next().unwrap().map(owned).as_ref(), all.first());
     for (key, value) in &contents {
         assert_eq!(reader.get(key).unwrap(), Some(value.as_slice()));
         assert!(reader.contains(key).unwrap());

@@ -52,7 +52,7 @@ impl MapEngine for Okra {
     fn iterate(&mut self, sum: &mut Sum) -> Result<()> {
         let reader = self.map.read().map_err(failed)?;
         let mut cursor = reader.cursor().map_err(failed)?;
-        while let Some((key, value)) = cursor.next_entry().map_err(failed)? {
+        while let Some((key, value)) = cursor.next().map_err(failed)? {
             sum.entry(key, value);
         }
         Ok(())
