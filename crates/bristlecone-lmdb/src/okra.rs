@@ -15,8 +15,8 @@
 //!
 //! let map = OkraMap::create(dir.path().join("map"), &OkraOptions::default())?;
 //! let mut writer = map.write()?;
-//! writer.set(b"a", b"foo")?;
-//! writer.set(b"c", b"baz")?;
+//! writer.insert(b"a", b"foo")?;
+//! writer.insert(b"c", b"baz")?;
 //! let root = writer.commit()?;
 //! assert_eq!(root.hash.to_string(), "bcc54f494ba524b62accf2c03cfe2d1b");
 //!

@@ -91,7 +91,7 @@ impl OkraMap {
     /// As [`OkraSnapshot::diff`] and [`OkraWriter::commit`]; nothing was changed then.
     pub fn copy_from(&self, source: &mut impl Source) -> Result<SyncStats> {
         self.change_by(source, |writer, difference| match difference.source {
-            Some(value) => writer.set(difference.key, value),
+            Some(value) => writer.insert(difference.key, value),
             None => writer.remove(difference.key),
         })
     }
@@ -102,7 +102,7 @@ impl OkraMap {
     /// As [`OkraMap::copy_from`].
     pub fn pull_from(&self, source: &mut impl Source) -> Result<SyncStats> {
         self.change_by(source, |writer, difference| match difference.source {
-            Some(value) => writer.set(difference.key, value),
+            Some(value) => writer.insert(difference.key, value),
             None => Ok(()),
         })
     }
@@ -118,8 +118,8 @@ impl OkraMap {
         mut resolve: impl FnMut(&Difference<'_>) -> Result<Vec<u8>>,
     ) -> Result<SyncStats> {
         self.change_by(source, |writer, difference| match (difference.source, difference.target) {
-            (Some(_), Some(_)) => writer.set(difference.key, &resolve(&difference)?),
-            (Some(value), None) => writer.set(difference.key, value),
+            (Some(_), Some(_)) => writer.insert(difference.key, &resolve(&difference)?),
+            (Some(value), None) => writer.insert(difference.key, value),
             (None, _) => Ok(()),
         })
     }

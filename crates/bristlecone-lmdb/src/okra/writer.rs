@@ -47,7 +47,7 @@ impl<'m> OkraWriter<'m> {
     /// [`OkraError::KeyEmpty`], [`OkraError::KeyTooLong`], [`OkraError::ValueTooLong`], [`OkraError::NoHash`]: nothing
     /// was changed then. Those of LMDB, such as [`OkraError::MapFull`]: the transaction can only be aborted, and every later call
     /// fails with [`OkraError::Failed`].
-    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(self.view.mode, value)?;
         self.push(key, Some(value))
@@ -56,7 +56,7 @@ impl<'m> OkraWriter<'m> {
     /// Removes the entry at `key`, if there is one.
     ///
     /// # Errors
-    /// As [`OkraWriter::set`].
+    /// As [`OkraWriter::insert`].
     pub fn remove(&mut self, key: &[u8]) -> Result<()> {
         check_key(key)?;
         self.push(key, None)
@@ -65,12 +65,12 @@ impl<'m> OkraWriter<'m> {
     /// Sets many entries, in any order; of several values for one key the last one counts.
     ///
     /// # Errors
-    /// As [`OkraWriter::set`]; entries before the one at fault are set.
-    pub fn set_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    /// As [`OkraWriter::insert`]; entries before the one at fault are set.
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<()> {
-        entries.into_iter().try_for_each(|(key, value)| self.set(key.as_ref(), value.as_ref()))
+        entries.into_iter().try_for_each(|(key, value)| self.insert(key.as_ref(), value.as_ref()))
     }
 
     /// Fills an empty map with entries whose keys ascend, faster than by any other way.
@@ -79,7 +79,7 @@ impl<'m> OkraWriter<'m> {
     /// entries, on average. Returns the count of entries.
     ///
     /// # Errors
-    /// [`OkraError::NotEmpty`], [`OkraError::Unsorted`] and those of [`OkraWriter::set`]. After any of them the
+    /// [`OkraError::NotEmpty`], [`OkraError::Unsorted`] and those of [`OkraWriter::insert`]. After any of them the
     /// transaction can only be aborted.
     pub fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,

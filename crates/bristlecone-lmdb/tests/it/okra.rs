@@ -26,7 +26,7 @@ fn create(dir: &Path, mode: Mode) -> OkraMap {
 /// Sets entries in one batch, and returns the root.
 fn set_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(map: &OkraMap, entries: impl IntoIterator<Item = (K, V)>) -> OkraRoot {
     let mut writer = map.write().unwrap();
-    writer.set_many(entries).unwrap();
+    writer.insert_many(entries).unwrap();
     writer.commit().unwrap()
 }
 

@@ -81,7 +81,7 @@ pub(super) fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
         AnyMap::Okra(map) => {
             let mut writer = map.write()?;
             let changes = writer.entries()?.get(&key)? != Some(&value);
-            writer.set(&key, &value)?;
+            writer.insert(&key, &value)?;
             let root = writer.commit()?.hash;
             context.out.made(if changes { format!("set {shown}") } else { "nothing changed".to_owned() })?;
             fields! { "root": root.to_string(), "changed": changes }

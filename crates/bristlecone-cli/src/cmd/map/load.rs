@@ -188,7 +188,7 @@ fn load_okra(okra: &OkraMap, any: &AnyMap, rows: &mut Rows) -> Result<Fields> {
     }
     // It sorts what it is given, a part at a time.
     while let Some(row) = next {
-        writer.set(&row.key, &row.value)?;
+        writer.insert(&row.key, &row.value)?;
         next = rows.next(any)?;
     }
     let root = writer.commit()?;

@@ -60,7 +60,7 @@ fn change(plan: &Plan, numbers: &mut Numbers, writer: &mut OkraWriter<'_>, conte
     }
     let boundary = numbers.below(100) < plan.boundaries;
     let value = value(plan.mode, &key, boundary, numbers);
-    writer.set(&key, &value).unwrap();
+    writer.insert(&key, &value).unwrap();
     contents.insert(key, value);
 }
 
@@ -153,12 +153,12 @@ fn what_cannot_be_an_entry_is_refused_and_harms_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Store);
     let mut writer = map.write().unwrap();
-    writer.set(&[1; 510], b"as long as it may be").unwrap();
-    assert!(matches!(writer.set(&[1; 511], b""), Err(OkraError::KeyTooLong { bytes: 511 })));
-    assert!(matches!(writer.set(b"", b"the anchor's"), Err(OkraError::KeyEmpty)));
+    writer.insert(&[1; 510], b"as long as it may be").unwrap();
+    assert!(matches!(writer.insert(&[1; 511], b""), Err(OkraError::KeyTooLong { bytes: 511 })));
+    assert!(matches!(writer.insert(b"", b"the anchor's"), Err(OkraError::KeyEmpty)));
     assert!(matches!(writer.remove(&[1; 600]), Err(OkraError::KeyTooLong { bytes: 600 })));
     // LMDB could not write it. It is zeroes that nobody looks at, and so takes no memory.
-    assert!(matches!(writer.set(b"long", &vec![0; 2 << 30]), Err(OkraError::ValueTooLong { bytes: 0x8000_0000 })));
+    assert!(matches!(writer.insert(b"long", &vec![0; 2 << 30]), Err(OkraError::ValueTooLong { bytes: 0x8000_0000 })));
     writer.commit().unwrap();
     let reader = map.read().unwrap();
     assert_eq!(reader.get(&[1; 510]).unwrap(), Some(&b"as long as it may be"[..]));
@@ -168,9 +168,9 @@ fn what_cannot_be_an_entry_is_refused_and_harms_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let map = create(dir.path(), Mode::Index);
     let mut writer = map.write().unwrap();
-    assert!(matches!(writer.set(b"a", &[0; 17]), Err(OkraError::NoHash { bytes: 17 })));
-    assert!(matches!(writer.set(b"a", &[0; 15]), Err(OkraError::NoHash { bytes: 15 })));
-    writer.set(b"a", &[7; 16]).unwrap();
+    assert!(matches!(writer.insert(b"a", &[0; 17]), Err(OkraError::NoHash { bytes: 17 })));
+    assert!(matches!(writer.insert(b"a", &[0; 15]), Err(OkraError::NoHash { bytes: 15 })));
+    writer.insert(b"a", &[7; 16]).unwrap();
     writer.commit().unwrap();
     assert_eq!(map.read().unwrap().get(b"a").unwrap(), Some(&[7; 16][..]));
 }
@@ -182,7 +182,7 @@ fn a_bulk_load_wants_an_empty_map_and_ascending_keys() {
     let mut writer = map.write().unwrap();
     let failed = writer.load_sorted([("a", "1"), ("c", "2"), ("b", "3")]);
     assert!(matches!(failed, Err(OkraError::Unsorted { key }) if key == b"b"));
-    assert!(matches!(writer.set(b"d", b"4"), Err(OkraError::Failed { .. })));
+    assert!(matches!(writer.insert(b"d", b"4"), Err(OkraError::Failed { .. })));
     assert!(matches!(writer.remove(b"d"), Err(OkraError::Failed { .. })));
     assert!(matches!(writer.root(), Err(OkraError::Failed { .. })));
     assert!(matches!(writer.commit(), Err(OkraError::Failed { .. })));
@@ -199,7 +199,7 @@ fn a_bulk_load_wants_an_empty_map_and_ascending_keys() {
     assert!(matches!(writer.load_sorted([("a", "1"), ("a", "2")]), Err(OkraError::Unsorted { .. })));
     drop(writer);
     let mut writer = map.write().unwrap();
-    writer.set(b"a", b"1").unwrap();
+    writer.insert(b"a", b"1").unwrap();
     assert!(matches!(writer.load_sorted([("b", "1")]), Err(OkraError::NotEmpty { .. })));
     drop(writer);
     let mut writer = map.write().unwrap();
@@ -216,7 +216,7 @@ fn a_full_map_says_so_and_stays_as_it_was() {
     let root = set_many(&map, [(b"a", b"foo")]);
     let mut writer = map.write().unwrap();
     for number in 0..100_000_u32 {
-        writer.set(&number.to_be_bytes(), b"a value of a few bytes").unwrap();
+        writer.insert(&number.to_be_bytes(), b"a value of a few bytes").unwrap();
     }
     assert!(matches!(writer.commit(), Err(OkraError::MapFull { bytes_max: 0x10_0000, .. })));
     assert_eq!(map.read().unwrap().root().unwrap(), root);
@@ -230,7 +230,7 @@ fn fill_the_disk(dir: &Path) {
     let bytes = fs::metadata(map.file()).unwrap().len();
     let set_all = || {
         let mut writer = map.write().unwrap();
-        (0..20_000_u32).for_each(|number| writer.set(&number.to_be_bytes(), &[7; 100]).unwrap());
+        (0..20_000_u32).for_each(|number| writer.insert(&number.to_be_bytes(), &[7; 100]).unwrap());
         writer.commit()
     };
     // Within a write of LMDB's, and right before one.

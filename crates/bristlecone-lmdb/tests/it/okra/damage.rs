@@ -21,7 +21,7 @@ fn make(dir: &Path, options: &OkraOptions) -> Vec<u8> {
         let mut writer = map.write().unwrap();
         for number in 0..2000_u32 {
             let value = vec![round as u8; if number % 400 == 7 { 9000 } else { 60 }];
-            writer.set(&number.to_be_bytes(), &value).unwrap();
+            writer.insert(&number.to_be_bytes(), &value).unwrap();
         }
         writer.commit().unwrap();
     }
@@ -46,7 +46,7 @@ fn use_all(dir: &Path, options: &OkraOptions) -> ! {
         reader.entries()?.try_for_each(|entry| entry.map(drop))?;
         drop(reader);
         let mut writer = map.write()?;
-        (0..50_u32).try_for_each(|number| writer.set(&(number * 41).to_be_bytes(), b"another"))?;
+        (0..50_u32).try_for_each(|number| writer.insert(&(number * 41).to_be_bytes(), b"another"))?;
         writer.commit().map(drop)
     });
     end(used)

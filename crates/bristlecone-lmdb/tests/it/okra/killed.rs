@@ -26,7 +26,7 @@ fn change_for_ever(dir: &Path) -> ! {
         number += 1;
         let mut writer = map.write().unwrap();
         change(number, |key, value| match value {
-            Some(value) => writer.set(&key, &value).unwrap(),
+            Some(value) => writer.insert(&key, &value).unwrap(),
             None => writer.remove(&key).unwrap(),
         });
         writer.commit().unwrap();
@@ -149,7 +149,7 @@ fn fork_a_reader(dir: &Path) {
         // So many commits that pages which nobody reads are used again.
         let works = (0..50_u32).all(|round| {
             let mut writer = anew.write().unwrap();
-            let set = (0..2000_u32).try_for_each(|number| writer.set(&number.to_be_bytes(), &round.to_be_bytes()));
+            let set = (0..2000_u32).try_for_each(|number| writer.insert(&number.to_be_bytes(), &round.to_be_bytes()));
             set.is_ok() && writer.commit().is_ok()
         });
         drop(anew);
@@ -160,7 +160,7 @@ fn fork_a_reader(dir: &Path) {
     assert_eq!(reader.entries().unwrap().filter(|entry| entry.as_ref().unwrap().1 == b"before").count(), 2000);
     assert_ne!(map.read().unwrap().root().unwrap(), root);
     let mut writer = map.write().unwrap();
-    writer.set(b"key", b"after").unwrap();
+    writer.insert(b"key", b"after").unwrap();
     let child = fork_child();
     if child == 0 {
         end_child(matches!(writer.root(), Err(OkraError::Forked { .. })));

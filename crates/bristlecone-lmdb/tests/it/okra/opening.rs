@@ -210,7 +210,7 @@ fn an_empty_map_as_okra_leaves_it_has_the_empty_root_and_is_mended_by_a_change()
         "{refused}"
     );
     let mut writer = map.write().unwrap();
-    writer.set(b"a", b"foo").unwrap();
+    writer.insert(b"a", b"foo").unwrap();
     assert_eq!(writer.root().unwrap().hash.to_string(), "4673dadad02d3f337faf434904407d4e");
     writer.remove(b"a").unwrap();
     assert_eq!(writer.commit().unwrap(), root);

@@ -159,7 +159,7 @@ fn many_readers_and_a_writer_do_not_disturb_each_other() {
         }
         for number in 0..100_u32 {
             let mut writer = map.write().unwrap();
-            writer.set(&number.to_le_bytes(), b"changed").unwrap();
+            writer.insert(&number.to_le_bytes(), b"changed").unwrap();
             writer.remove(&(number * 3).to_be_bytes()[2..]).unwrap();
             writer.commit().unwrap();
         }

@@ -73,7 +73,7 @@ fn a_check_names_the_first_node_that_is_wrong() {
         drop(reader);
         let mut writer = map.write().unwrap();
         for n in (0..3000_u32).step_by(100) {
-            writer.set(&n.to_be_bytes(), b"another").unwrap();
+            writer.insert(&n.to_be_bytes(), b"another").unwrap();
             writer.remove(&(n + 7).to_be_bytes()).unwrap();
         }
         let _ = writer.commit();
@@ -98,7 +98,7 @@ fn hostile_levels_end() {
     assert!(matches!(reader.check(), Err(OkraError::Damaged { .. })));
     assert!(matches!(reader.root(), Err(OkraError::Damaged { .. })));
     let mut writer = map.write().unwrap();
-    writer.set(b"a", b"b").unwrap();
+    writer.insert(b"a", b"b").unwrap();
     let _ = writer.commit();
     // No anchor at all.
     drop(reader);
@@ -107,6 +107,6 @@ fn hostile_levels_end() {
     let map = OkraMap::open(dir.path(), &OkraOptions::default().sync(false)).unwrap();
     assert!(matches!(map.read().unwrap().root(), Err(OkraError::Damaged { .. })));
     let mut writer = map.write().unwrap();
-    writer.set(b"a", b"b").unwrap();
+    writer.insert(b"a", b"b").unwrap();
     assert!(matches!(writer.commit(), Err(OkraError::Damaged { level: 0, key: None, .. })));
 }

@@ -61,7 +61,7 @@ fn files_of_okra_hold_what_ours_would() {
         let mut changed = contents;
         let mut writer = map.write().unwrap();
         for number in 1000..1040 {
-            writer.set(&key(number), &value(mode, number, 0)).unwrap();
+            writer.insert(&key(number), &value(mode, number, 0)).unwrap();
             changed.insert(key(number), value(mode, number, 0));
         }
         if let Some((first, _)) = changed.pop_first() {

@@ -60,7 +60,7 @@ impl MapEngine for Okra {
 
     fn set(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<()> {
         let mut writer = self.map.write().map_err(failed)?;
-        writer.set_many(entries.iter().map(|(key, value)| (key, value))).map_err(failed)?;
+        writer.insert_many(entries.iter().map(|(key, value)| (key, value))).map_err(failed)?;
         writer.commit().map(drop).map_err(failed)
     }
 
