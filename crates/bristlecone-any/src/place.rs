@@ -174,7 +174,7 @@ pub fn store_around(dir: &FilePath) -> Option<PathBuf> {
     })?;
     let is_store = |dir: &&FilePath| {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
-        matches!(Header::backend_in(&*storage), Ok(Some(_))) || DiskBackend::header(&storage).is_ok()
+        matches!(Header::backend_in(&*storage), Ok(Some(_))) || DiskBackend::header_in(&storage).is_ok()
     };
     there.ancestors().find(is_store).map(FilePath::to_owned)
 }
@@ -226,7 +226,7 @@ fn store_at(dir: &FilePath) -> Option<Found> {
         // The disk engine says what is wrong with others.
         _ => {}
     }
-    match DiskBackend::header(&storage) {
+    match DiskBackend::header_in(&storage) {
         Err(bristlecone::Error::NoStore { .. } | bristlecone::Error::Io { .. }) => None,
         _ => Some(Found::Disk(dir.to_owned())),
     }

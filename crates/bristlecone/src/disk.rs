@@ -410,13 +410,13 @@ impl DiskBackend {
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Corrupt`]; [`Error::Incompatible`] for another version of the engine; [`Error::Io`].
-    pub fn header(storage: &Arc<dyn Storage>) -> Result<StoreHeader, Error> {
+    pub fn header_in(storage: &Arc<dyn Storage>) -> Result<StoreHeader, Error> {
         StoreHeader::read(storage)
     }
 
     /// Returns what the store says of itself.
     #[must_use]
-    pub fn store_header(&self) -> &StoreHeader {
+    pub fn header(&self) -> &StoreHeader {
         &self.shared.header
     }
 

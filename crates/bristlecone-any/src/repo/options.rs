@@ -333,7 +333,7 @@ impl OpenOptions {
 
     fn open_disk(&self, dir: PathBuf) -> Result<AnyRepo> {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
-        let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, shown(&dir))?;
+        let format = AnyFormat::from_tag(&DiskBackend::header_in(&storage)?.format, shown(&dir))?;
         let disk = DiskBackend::open(storage, Some(format.name()), self.disk.clone(), self.read_only)?;
         Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir), self.committer.clone()))
     }

@@ -42,7 +42,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     let counts = args.stats.then(|| sample::count(&mut opened));
     let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
     let (backend_version, segment_bytes) = match opened.repo.any_backend() {
-        AnyBackend::Disk(disk) => (disk.version(), Some(disk.store_header().segment_bytes)),
+        AnyBackend::Disk(disk) => (disk.version(), Some(disk.header().segment_bytes)),
         AnyBackend::Fs(fs) => (fs.header().version, None),
         AnyBackend::Git(_, layout) => (git_version(layout), None),
         AnyBackend::Lmdb(lmdb) => (lmdb.header().version, None),

@@ -447,8 +447,8 @@ fn a_store_is_made_once_and_opened_with_its_own_format() {
     let missing = DiskBackend::open(storage(dir.path()), None, small(), false);
     assert!(matches!(missing, Err(Error::NoStore { .. })));
     let backend = create(dir.path(), small());
-    assert_eq!(backend.store_header().format, format());
-    assert_eq!(DiskBackend::header(&storage(dir.path())).unwrap().segment_bytes, 8192);
+    assert_eq!(backend.header().format, format());
+    assert_eq!(DiskBackend::header_in(&storage(dir.path())).unwrap().segment_bytes, 8192);
     assert!(matches!(DiskBackend::create(storage(dir.path()), format(), small()), Err(Error::Exists { .. })));
     assert!(matches!(
         DiskBackend::open(storage(dir.path()), Some("git"), small(), false),
@@ -460,7 +460,7 @@ fn a_store_is_made_once_and_opened_with_its_own_format() {
     let backend = create(dir.path(), small());
     commit(&backend, 0, Durability::Synced).unwrap();
     flip(&dir.path().join(STORE), 50);
-    assert!(matches!(DiskBackend::header(&storage(dir.path())), Err(Error::Corrupt { .. })));
+    assert!(matches!(DiskBackend::header_in(&storage(dir.path())), Err(Error::Corrupt { .. })));
 }
 
 #[test]

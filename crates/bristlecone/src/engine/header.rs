@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(Header::read(&*storage, "fs", 3).expect("the header"), header());
         assert!(matches!(Header::read(&*storage, "fs", 4), Err(Error::Incompatible { .. })));
         assert!(matches!(Header::read(&*storage, "lsm", 3), Err(Error::Incompatible { .. })));
-        let opened = crate::disk::DiskBackend::header(&storage);
+        let opened = crate::disk::DiskBackend::header_in(&storage);
         assert!(matches!(opened, Err(Error::Incompatible { .. })), "{opened:?}");
         for bytes in [&b""[..], b"bristlecone fs", &[0xFF; 200]] {
             std::fs::write(dir.path().join(STORE), bytes).expect("damage");

@@ -89,7 +89,7 @@ impl<F: Format> Repo<F> {
     fn open_as(dir: &Path, options: DiskOptions, read_only: bool) -> Result<Self> {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
         let backend = DiskBackend::open(storage, Some(F::NAME), options, read_only)?;
-        let found = &backend.store_header().format;
+        let found = &backend.header().format;
         if found.version != F::VERSION {
             return Err(Error::Incompatible {
                 file: dir.display().to_string(),

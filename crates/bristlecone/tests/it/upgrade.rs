@@ -74,7 +74,7 @@ fn version_1_removes_nothing_until_it_is_upgraded() {
         set(&beside, 20);
         assert_eq!((backend.version(), beside.version()), (2, 2));
         let later = open(&disk, options.clone());
-        assert_eq!(later.store_header().engine_version, 2);
+        assert_eq!(later.header().engine_version, 2);
         assert_eq!(sweep(&later).unwrap(), 1);
         for backend in [&backend, &beside, &later] {
             expect(backend, (0..3).chain(4..21));
@@ -100,7 +100,7 @@ fn an_upgrade_that_is_cut_short_is_completed_by_the_next_writer() {
         // The process is gone; the power, too.
         for (seed, disk) in [(None, disk.clone()), (Some(1), disk.reboot(1, Policy::Writes))] {
             let backend = open(&disk, tiny());
-            let header = DiskBackend::header(&(Arc::new(disk.clone()) as Arc<dyn bristlecone::storage::Storage>));
+            let header = DiskBackend::header_in(&(Arc::new(disk.clone()) as Arc<dyn bristlecone::storage::Storage>));
             assert_eq!(header.unwrap().engine_version, backend.version(), "after call {calls}, {seed:?}");
             upgraded += backend.version() - 1;
             set(&backend, 20);
@@ -132,7 +132,7 @@ fn the_log_goes_on_ahead_while_the_header_is_behind() {
         }
         for (seed, policy) in (0..30).flat_map(|seed| [Policy::Sectors, Policy::Writes].map(|policy| (seed, policy))) {
             let disk = disk.reboot(seed, policy);
-            let header = DiskBackend::header(&(Arc::new(disk.clone()) as Arc<dyn bristlecone::storage::Storage>));
+            let header = DiskBackend::header_in(&(Arc::new(disk.clone()) as Arc<dyn bristlecone::storage::Storage>));
             let version = header.unwrap().engine_version;
             let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false)
                 .unwrap_or_else(|error| panic!("after call {calls}, seed {seed}: {error}"));
