@@ -138,7 +138,7 @@ impl<'t, F: Format> Cursor<'t, F> {
         let all = Listing::new();
         match (direction, &self.at) {
             (Direction::Forward, At::Start) => all,
-            (Direction::Forward, At::Before(step)) => all.from(step),
+            (Direction::Forward, At::Before(step)) => all.starting_at(step),
             (Direction::Forward, At::On(entry)) => all.after(entry.step()),
             (Direction::Forward, At::End) | (Direction::Reverse, At::Start) => all.to(b""),
             (Direction::Reverse, At::Before(step)) => all.to(step).reverse(),

@@ -35,7 +35,7 @@ impl Listing {
 
     /// Starts at `step`, where it is an entry, or at the next one.
     #[must_use]
-    pub fn from(mut self, step: &[u8]) -> Self {
+    pub fn starting_at(mut self, step: &[u8]) -> Self {
         self.from = Some(step.to_vec());
         self
     }
@@ -45,7 +45,7 @@ impl Listing {
     pub fn after(self, step: &[u8]) -> Self {
         let mut next = step.to_vec();
         next.push(0);
-        self.from(&next)
+        self.starting_at(&next)
     }
 
     /// Ends before `step`.

@@ -279,7 +279,7 @@ fn who_stops_early_reads_little() {
     assert!(reads.objects <= 4 * 128 && reads.calls <= 6, "{reads:?}");
 
     for listing in [Listing::new(), Listing::new().reverse()] {
-        let page = listing.from(b"e050000").to(b"e050100");
+        let page = listing.starting_at(b"e050000").to(b"e050100");
         assert_eq!(tree.list_with("wide", &page).unwrap().map(Result::unwrap).count(), 100);
         let reads = far.slow.take_reads();
         assert!(reads.objects <= 24 && reads.calls <= 6, "{reads:?}");
@@ -289,8 +289,8 @@ fn who_stops_early_reads_little() {
     for (listing, wanted) in [
         (Listing::new().skip(70_000), "e070000"),
         (Listing::new().skip(70_000).reverse(), "e029999"),
-        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000), "e080000"),
-        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000).reverse(), "e019999"),
+        (Listing::new().starting_at(b"e010000").to(b"e090000").skip(70_000), "e080000"),
+        (Listing::new().starting_at(b"e010000").to(b"e090000").skip(70_000).reverse(), "e019999"),
     ] {
         let mut page = tree.list_with("wide", &listing.limit(1)).unwrap();
         assert_eq!(page.next().unwrap().unwrap().step(), wanted.as_bytes());

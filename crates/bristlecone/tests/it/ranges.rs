@@ -85,7 +85,7 @@ fn check_listings<F: Format>(tree: &Tree<F>, steps: &[String]) {
         for to in bounds {
             let cases = [(false, 0, None), (true, 0, None), (false, 0, Some(0)), (true, 1, Some(3)), (false, 17, None)];
             for (reverse, skip, limit) in cases {
-                let mut listing = Listing::new().from(from.as_bytes()).to(to.as_bytes());
+                let mut listing = Listing::new().starting_at(from.as_bytes()).to(to.as_bytes());
                 let mut wanted: Vec<&str> =
                     steps.iter().map(String::as_str).filter(|step| *step >= from && *step < to).collect();
                 if reverse {

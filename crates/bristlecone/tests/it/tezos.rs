@@ -185,7 +185,7 @@ fn check_wide(tree: &Tree<Tezos>, wide: &BTreeMap<String, String>, rng: &mut Rng
         bounds.sort();
         let [from, to] = bounds;
         let within: Vec<String> = wide.range(from.clone()..to.clone()).map(|(name, _)| name.clone()).collect();
-        let listing = Listing::new().from(from.as_bytes()).to(to.as_bytes());
+        let listing = Listing::new().starting_at(from.as_bytes()).to(to.as_bytes());
         assert_eq!(steps(&listing), within);
         let last: Vec<String> = within.iter().rev().take(10).cloned().collect();
         assert_eq!(steps(&listing.reverse().limit(10)), last);

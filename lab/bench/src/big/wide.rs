@@ -91,7 +91,7 @@ fn list(engine: &Engine, entries: u64) -> Result<Run> {
     let last = entries.saturating_sub(PAGE_ENTRIES as u64) + 1;
     let starts: Vec<u64> = (0..PAGES).map(|_| random.below(last)).collect();
     let listings: Vec<Listing> =
-        starts.iter().map(|&n| Listing::new().from(name_of(n).as_bytes()).limit(PAGE_ENTRIES)).collect();
+        starts.iter().map(|&n| Listing::new().starting_at(name_of(n).as_bytes()).limit(PAGE_ENTRIES)).collect();
     let tree = engine.repo().branch(MAIN)?.tree()?;
     let mut laps = Laps::start(listings.len());
     let mut sum = 0;
