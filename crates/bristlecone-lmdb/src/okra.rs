@@ -58,13 +58,13 @@ pub use {
 };
 
 /// The default of [`OkraOptions::map_bytes_max`]: 1 TiB of address space.
-const MAP_BYTES_MAX: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << 40 };
+const MAP_BYTES_MAX: u64 = if usize::BITS < 64 { 1 << 30 } else { 1 << 40 };
 
 /// How a map is opened.
 #[derive(Clone, Debug)]
 pub struct OkraOptions {
     mode: Option<Mode>,
-    map_bytes_max: usize,
+    map_bytes_max: u64,
     read_only: bool,
     sync: bool,
     database: Option<String>,
@@ -87,7 +87,7 @@ impl OkraOptions {
     /// Bytes that the file may have at most; 1 TiB by default. They are reserved as address space, not on disk, and
     /// count anew with each opening.
     #[must_use]
-    pub fn map_bytes_max(mut self, bytes: usize) -> Self {
+    pub fn map_bytes_max(mut self, bytes: u64) -> Self {
         self.map_bytes_max = bytes;
         self
     }
@@ -251,7 +251,8 @@ fn found_at(path: &Path) -> Result<Option<fs::Metadata>> {
 
 fn open_env(path: &Path, options: &OkraOptions, create: bool) -> Result<Env> {
     let database = options.database.as_deref();
-    let (map_bytes, read_only, sync) = (options.map_bytes_max, options.read_only, options.sync);
+    let map_bytes = usize::try_from(options.map_bytes_max).unwrap_or(usize::MAX >> 1);
+    let (read_only, sync) = (options.read_only, options.sync);
     Env::open(path, &EnvOptions { database, map_bytes, read_only, sync, create })
 }
 

@@ -38,7 +38,7 @@ pub(super) struct InitArgs {
     index: bool,
     /// Okra: what the file may grow to, for this command [default: 1 TiB]
     #[arg(long, value_name = "BYTES")]
-    map_bytes: Option<usize>,
+    map_bytes: Option<u64>,
 }
 
 /// What keeps a map.

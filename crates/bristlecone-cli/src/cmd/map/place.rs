@@ -44,7 +44,7 @@ pub(super) struct WriteArgs {
     pub(super) path: PathArgs,
     /// What the file of an Okra map may grow to [default: 1 TiB]
     #[arg(long, value_name = "BYTES")]
-    map_bytes: Option<usize>,
+    map_bytes: Option<u64>,
     /// When the commit to a store is done; changes of an Okra map are always synced
     #[arg(long, value_enum, default_value_t)]
     durability: DurabilityArg,
@@ -122,7 +122,7 @@ fn refuse_for_okra(dir: &FilePath, given: Option<&str>) -> Result<()> {
 }
 
 /// Opens the Okra map of a folder.
-fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<usize>) -> okra::Result<OkraMap> {
+fn open_okra(dir: &FilePath, access: Access, map_bytes: Option<u64>) -> okra::Result<OkraMap> {
     let options = OkraOptions::default().read_only(access == Access::Read);
     let options = match map_bytes {
         Some(bytes) => options.map_bytes_max(bytes),
