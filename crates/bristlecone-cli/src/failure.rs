@@ -204,7 +204,11 @@ pub(crate) fn with_way(text: String, way: &str) -> String {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = ErrorKind::of(&error).into();
+        let code = match &error {
+            // The command was right and could not be carried out.
+            Error::NoStore { .. } | Error::TooLarge { .. } => Code::Failed,
+            _ => ErrorKind::of(&error).into(),
+        };
         let message = match &error {
             Error::RefName { name } => format!(
                 "\"{}\" cannot be the name of a branch; choose one without spaces, control characters, \
@@ -469,5 +473,18 @@ pub(crate) fn is_won(moved: bristlecone::Result<()>) -> Result<bool> {
     match moved {
         Err(bristlecone::Error::RefMoved { .. }) => Ok(false),
         moved => Ok(moved.map(|()| true)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_was_right_fails_where_there_is_no_store_or_no_room_for_a_value() {
+        let large = Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
+        for error in [Error::NoStore { file: "there".to_owned() }, large] {
+            assert_eq!(Failure::from(error).exit_code(), 3);
+        }
     }
 }

@@ -163,6 +163,7 @@ impl FolderError {
             | Self::WithinStore { .. }
             | Self::Index { .. }
             | Self::Name { .. }
+            | Self::TooLarge { .. }
             | Self::NotKept { .. }
             | Self::NotEmpty { .. }
             | Self::NotAFolder { .. }

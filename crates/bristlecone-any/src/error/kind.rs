@@ -21,9 +21,23 @@ impl ErrorKind {
         use bristlecone::Error::*;
         match error {
             Path(_) | RootPath | IsDirectory { .. } | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
-            RefClash { .. } | Format(FormatError::Unsupported { .. }) => Self::Mistake,
-            NoRef { .. } => Self::NotFound,
+            RefClash { .. } | TooLarge { .. } | Format(FormatError::Unsupported { .. }) => Self::Mistake,
+            NoRef { .. } | NoStore { .. } => Self::NotFound,
             _ => Self::Failed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_store_is_not_found_and_what_is_too_large_is_a_mistake() {
+        assert_eq!(ErrorKind::of(&Error::NoStore { file: "there".to_owned() }), ErrorKind::NotFound);
+        let large = Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
+        assert_eq!(ErrorKind::of(&large), ErrorKind::Mistake);
     }
 }
