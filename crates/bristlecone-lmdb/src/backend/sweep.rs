@@ -223,12 +223,13 @@ impl Sweep<'_> {
     fn mark_beside_appends(&mut self, appends: &NotedAppends<'_>) -> Result<()> {
         let mut from = self.store.young_objects(LOOK_BYTES)?;
         for _ in 0..ROUNDS_MAX {
+            // What comes during the last round stays noted for the caller.
+            from.append(&mut appends.take());
             let before = self.live.objects();
-            self.mark(from)?;
+            self.mark(std::mem::take(&mut from))?;
             if self.live.objects() - before < ROUND_OBJECTS {
                 break;
             }
-            from = appends.take();
         }
         Ok(())
     }
@@ -400,5 +401,28 @@ mod tests {
         // Nothing leads to them: the next sweep drops them.
         let swept = store.sweep(&Roots::new(&live, &children), &SweepLimits::default()).unwrap();
         assert_eq!(swept.objects, 2);
+    }
+
+    #[test]
+    fn what_is_appended_during_the_last_round_beside_appends_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = make(dir.path());
+        // A round marks so many, and as many come meanwhile.
+        let many: u16 = 1280;
+        assert!(usize::from(many) >= ROUND_OBJECTS, "another round follows");
+        let batch = |number: u16| -> Vec<Oid> { (number * many..(number + 1) * many).map(oid).collect() };
+        let live = batch(0);
+        append(&store, &live);
+        let rounds = Cell::new(0_u16);
+        let watch = |status: &SweepStatus| -> Result<()> {
+            if usize::from(rounds.get()) < ROUNDS_MAX && status.objects % u64::from(many) == 256 {
+                rounds.set(rounds.get() + 1);
+                append(&store, &batch(rounds.get()));
+            }
+            Ok(())
+        };
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> { Ok(()) };
+        let swept = store.sweep(&Roots::new(&live, &children).watch(&watch), &SweepLimits::default()).unwrap();
+        assert_eq!((usize::from(rounds.get()), swept.objects), (ROUNDS_MAX, 0));
     }
 }
