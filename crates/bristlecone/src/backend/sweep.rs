@@ -301,6 +301,6 @@ pub struct Swept {
     pub bytes: u64,
     /// Of the objects, the commits that retention cut.
     pub commits: u64,
-    /// Whether the limits left something for the next sweep.
+    /// Whether something is left for the next sweep: by the limits, or since another process came in between.
     pub more: bool,
 }
