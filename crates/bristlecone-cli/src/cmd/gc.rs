@@ -88,18 +88,33 @@ const GRACE_SECONDS: u32 = 86_400;
 /// How often it is looked whether a process that is in the way has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Collects once no other process is in the way.
+/// Collects once no other process is in the way, and goes on where one came in between.
 fn sweep(opened: &AnyRepo, limits: &SweepLimits, wait_ms: u64) -> Result<Swept> {
+    sweep_by(|| sweep_once(opened, limits), limits, wait_ms)
+}
+
+fn sweep_by(mut once: impl FnMut() -> bristlecone::Result<Swept>, limits: &SweepLimits, wait_ms: u64) -> Result<Swept> {
     let began = Instant::now();
+    let mut swept = Swept::default();
     loop {
         let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        match sweep_once(opened, limits) {
-            Err(Error::Locked { .. }) if waited < wait_ms => thread::sleep(LOOK_EVERY),
+        match once() {
+            Err(Error::Locked { .. }) if waited < wait_ms => {}
+            // It came behind a part, which is told, and that there is more.
+            Err(Error::Locked { .. }) if swept.more => return Ok(swept),
             Err(Error::Locked { file, holder, waited_ms }) => {
                 return Err(Error::Locked { file, holder, waited_ms: waited.max(waited_ms) }.into());
             }
-            done => return Ok(done?),
+            done => {
+                let done = done?;
+                (swept.objects, swept.bytes) = (swept.objects + done.objects, swept.bytes + done.bytes);
+                (swept.commits, swept.more) = (swept.commits + done.commits, done.more);
+                if !swept.more || limits.dry_run || waited >= wait_ms {
+                    return Ok(swept);
+                }
+            }
         }
+        thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -154,10 +169,14 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
             out.made(format!("removed {objects}, {}{cut}", text::bytes(swept.bytes)))?;
         }
     }
+    if swept.more {
+        out.line("something is left, since another process came in between; run `cone gc` again")?;
+    }
     out.document(fields! {
         "objects": swept.objects,
         "bytes": swept.bytes,
         "commits": swept.commits,
+        "more": swept.more,
         "repacked": repacked,
         "upgraded": upgraded,
     })
@@ -211,7 +230,33 @@ fn seconds(text: &str) -> std::result::Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{rate, seconds};
+    use bristlecone::{Error, SweepLimits, Swept};
+
+    use super::{rate, seconds, sweep_by};
+
+    /// What a sweep answers that removes so many objects, of ten bytes each.
+    fn part(objects: u64, more: bool) -> bristlecone::Result<Swept> {
+        let mut swept = Swept::default();
+        (swept.objects, swept.bytes, swept.more) = (objects, 10 * objects, more);
+        Ok(swept)
+    }
+
+    #[test]
+    fn a_sweep_in_which_another_process_comes_goes_on_once_it_has_gone() {
+        let locked = || Err(Error::Locked { file: "open/1".to_owned(), holder: "a process".to_owned(), waited_ms: 0 });
+        let sweep = |answers: Vec<bristlecone::Result<Swept>>, wait_ms| {
+            let mut answers = answers.into_iter();
+            sweep_by(|| answers.next().unwrap(), &SweepLimits::default(), wait_ms).map(|swept| {
+                assert_eq!(swept.bytes, 10 * swept.objects);
+                (swept.objects, swept.more)
+            })
+        };
+        assert_eq!(sweep(vec![part(4096, true), locked(), part(4, false)], 60_000).unwrap(), (4100, false));
+        // Who does not wait is told that something is left.
+        assert_eq!(sweep(vec![part(4096, true)], 0).unwrap(), (4096, true));
+        assert_eq!(sweep(vec![part(4096, true), locked()], 1).unwrap(), (4096, true));
+        assert!(sweep(vec![locked()], 0).is_err());
+    }
 
     #[test]
     fn rates_have_units() {

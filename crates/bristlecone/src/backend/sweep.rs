@@ -121,8 +121,8 @@ impl<'a> Roots<'a> {
         if is_time { self.tell(&SweepStatus::new(SweepStep::Mark, objects, bytes)) } else { Ok(()) }
     }
 
-    /// Returns what is dropped of `dead`, to which nothing leads, in the order in which it is: no object before those that name
-    /// it, so that whatever stays has everything below it, also where the limits end the list.
+    /// Returns what is dropped of `dead`, to which nothing leads, with the bytes of each and in the order in which it is: no object
+    /// before those that name it, so that whatever stays has everything below it, also where the limits end the list.
     ///
     /// # Errors
     /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
@@ -131,7 +131,7 @@ impl<'a> Roots<'a> {
         snapshot: &dyn Snapshot,
         dead: &[Oid],
         limits: &SweepLimits,
-    ) -> Result<(Vec<Oid>, Swept), Error> {
+    ) -> Result<(Vec<(Oid, u64)>, Swept), Error> {
         let mut named: OidMap<u32> = dead.iter().map(|oid| (*oid, 0)).collect();
         for oid in dead {
             self.each_child(snapshot, oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
@@ -145,7 +145,7 @@ impl<'a> Roots<'a> {
                 continue;
             }
             (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
-            chosen.push(oid);
+            chosen.push((oid, bytes));
             self.each_child(snapshot, &oid, &mut |child| {
                 if let Some(count) = named.get_mut(&child) {
                     *count -= 1;

@@ -26,7 +26,7 @@ const SWEEP: &str = "sweep";
 /// No list is longer: it would be of a hundred million objects.
 const SWEEP_BYTES_MAX: u64 = 1 << 33;
 
-/// One step removes this many objects at most.
+/// One step looks at this many objects at most.
 const STEP_OBJECTS: usize = 4096;
 /// How long the lock is free between two steps: who waits for it looks each millisecond.
 const STEP_PAUSE: Duration = Duration::from_millis(2);
@@ -50,8 +50,8 @@ struct Marked {
 /// What is to be removed.
 struct Chosen {
     marked: Marked,
-    /// What is left of it, no object before those that name it.
-    rest: vec::IntoIter<Oid>,
+    /// What is left of it with the bytes of each, no object before those that name it.
+    rest: vec::IntoIter<(Oid, u64)>,
     /// What was removed, once nothing is left.
     swept: Swept,
 }
@@ -83,7 +83,7 @@ impl FsState {
                 Ok(false) | Err(Error::Locked { .. }) => {
                     chosen.swept.more = true;
                     let Chosen { rest, swept, .. } = &mut chosen;
-                    rest.try_for_each(|oid| self.leave(&oid, swept))?;
+                    rest.for_each(|(_, bytes)| leave(bytes, swept));
                 }
                 Err(error) => return Err(error),
             }
@@ -167,11 +167,9 @@ impl FsState {
         let reached = &mut chosen.marked.reached;
         reached.reach(&roots.unwatched(), |oid| self.read(oid), self.pins.roots())?;
         let mut dead = Vec::new();
-        while dead.len() < STEP_OBJECTS
-            && let Some(oid) = chosen.rest.next()
-        {
+        for (oid, bytes) in chosen.rest.by_ref().take(STEP_OBJECTS) {
             if reached.contains(&oid) {
-                self.leave(&oid, &mut chosen.swept)?;
+                leave(bytes, &mut chosen.swept);
             } else {
                 dead.push(oid);
             }
@@ -186,14 +184,6 @@ impl FsState {
         self.write_known_refs(&mut refs, table, true)?;
         self.remove_listed(&mut refs, &dead)?;
         writer.unsynced.clear()
-    }
-
-    /// Counts an object no more, which was chosen and stays.
-    fn leave(&self, oid: &Oid, swept: &mut Swept) -> Result<(), Error> {
-        let bytes = self.read(oid)?.map_or(0, |object| object.read_bytes() as u64);
-        swept.objects -= 1;
-        swept.bytes = swept.bytes.saturating_sub(bytes);
-        Ok(())
     }
 
     /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what snapshots keep is then not
@@ -284,6 +274,12 @@ impl FsState {
         self.write_known_refs(refs, table, true)?;
         self.files.remove(SWEEP).map(drop)
     }
+}
+
+/// Counts an object no more, which was chosen and stays.
+const fn leave(bytes: u64, swept: &mut Swept) {
+    swept.objects -= 1;
+    swept.bytes -= bytes;
 }
 
 /// Decodes a list; `None` if it is damaged.

@@ -38,7 +38,7 @@ impl MemoryState {
             return Ok(swept);
         }
         let mut index = write_lock(&self.index);
-        let places = dead.iter().filter_map(|oid| index.places.remove(oid));
+        let places = dead.iter().filter_map(|(oid, _)| index.places.remove(oid));
         let mut slabs: HashSet<u64> = places.map(|place| slab_of(place.at)).collect();
         // A hint may lead to a copy of what is gone.
         let copies = index.copies.iter().filter(|(oid, _)| !index.places.contains_key(oid));
