@@ -7,8 +7,8 @@
 use std::{cell::Cell, collections::BTreeMap, sync::atomic::Ordering::*, time::Instant};
 
 use bristlecone::{
-    Batch, Durability, Error, Expected, Kind, Oid, RefTarget, Result,
-    core::{RECORD_HEADER_BYTES, write_record},
+    Batch, Durability, Error, Expected, Format, Kind, Oid, RefTarget, Result,
+    core::{RECORD_HEADER_BYTES, git::Git, write_record},
     storage::Reach,
 };
 
@@ -188,6 +188,8 @@ impl OpenRepository {
     ///
     /// What comes `with` them is made durable as they are.
     fn write_objects(&self, batches: &[&Batch], with: Option<Vec<Unsynced>>) -> Result<Written> {
+        let unwritten = self.unwritten(batches)?;
+        let batches: Vec<&Batch> = batches.iter().copied().chain(&unwritten).collect();
         let relied = Cell::new(false);
         let known = |oid: &Oid| {
             let found = self.recent.contains(oid);
@@ -197,9 +199,9 @@ impl OpenRepository {
         let (files, synced) = (&self.files, with.is_some());
         let done = || -> Result<Written> {
             let mut written = if self.options.loose {
-                objects::write_loose(files, batches, known, with)?
+                objects::write_loose(files, &batches, known, with)?
             } else {
-                let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
+                let (builder, oids) = objects::build_pack(self.options.algorithm, &batches, known)?;
                 if builder.is_empty() {
                     files.sync_all(&with.unwrap_or_default())?;
                     return Ok(Written::nothing(relied.get()));
@@ -218,6 +220,22 @@ impl OpenRepository {
             Ok(written)
         };
         if synced { self.poison.note(done()) } else { done() }
+    }
+
+    /// Returns the tree without entries where batches leave it out and nobody wrote it: it is read all the same, so a copy
+    /// leaves it out, and `git fsck` asks for it.
+    fn unwritten(&self, batches: &[&Batch]) -> Result<Option<Batch>> {
+        let empty = self.odb.empty_tree();
+        if !batches.iter().any(|batch| batch.left_out().0.contains(&empty)) {
+            return Ok(None);
+        }
+        // One in a protected pack is not written again, but noted as relied on.
+        if self.odb.is_written(&empty)? && !self.recent.contains(&empty) {
+            return Ok(None);
+        }
+        let mut batch = Batch::new();
+        Git::new(self.options.algorithm).empty_dir(&mut batch)?;
+        Ok(Some(batch))
     }
 
     /// Gives what was written the names under which all processes find it.

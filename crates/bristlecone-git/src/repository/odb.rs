@@ -120,6 +120,11 @@ impl Odb {
         self.algorithm
     }
 
+    /// Returns the id of the tree without entries.
+    pub(crate) fn empty_tree(&self) -> Oid {
+        self.empty_tree
+    }
+
     /// Replaces `out` by the bytes of an object as Git has them, without a header, and returns its kind.
     ///
     /// # Errors

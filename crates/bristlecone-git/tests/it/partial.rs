@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, CommitId, Durability, Expected, MemoryBackend, ObjRef, Oid, RefMove, RefTarget, Repo,
+    Backend, CommitId, Durability, Error, Expected, Format, Layered, MemoryBackend, ObjRef, Object, Oid, RefMove,
+    RefTarget, Repo, Roots,
     core::git::{Algorithm, Git},
 };
 use bristlecone_git::{backend::GitOptions, layout::Layout};
@@ -75,4 +76,34 @@ fn a_copy_brings_the_tree_without_entries() {
     assert_eq!(to.copy_objects(&from, &[head]).unwrap().objects, 2);
     lead_to(&to, head.oid());
     RealGit::new(dir.path()).fsck();
+}
+
+/// Says what an object names.
+fn children(oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)) -> Result<(), Error> {
+    let named = Git::new(Algorithm::Sha1).children(object.kind(), object.body(), &mut |_, child| each(child));
+    named.map_err(|source| Error::BadObject { oid: *oid, source })
+}
+
+/// An upper store seems to have it from the beginning.
+#[needs(git)]
+#[test]
+fn a_repository_over_another_store_gets_the_tree_without_entries() {
+    let lower = Arc::new(MemoryBackend::new());
+    let from = Repo::with_backend(Git::new(Algorithm::Sha1), lower.clone());
+    let head = from.branch("main").unwrap().commit(&mut from.tree(), &info("empty", Durability::None)).unwrap();
+    for (loose, read) in [(false, false), (true, false), (false, true), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+        let (upper, to) = open(dir.path(), GitOptions::default().loose(loose));
+        let layers = Layered::over(upper, [lower.clone() as Arc<dyn Backend>]);
+        if read {
+            let layers = layers.promoting(children);
+            assert!(layers.read(&ObjRef::from(head.oid())).unwrap().is_some());
+            layers.flush().unwrap();
+            lead_to(&to, head.oid());
+        } else {
+            layers.promote_all(&Roots::new(&[], &children)).unwrap();
+        }
+        RealGit::new(dir.path()).fsck();
+    }
 }
