@@ -104,7 +104,10 @@ impl Recovery {
             }
         }
         mend_logs(refs, rules, &mut walk, &wanted)?;
-        for (name, wanted) in &wanted {
+        // Removals first: a ref that was made since may need the name of a folder that they leave.
+        let mut ordered: Vec<(&String, &Wanted)> = wanted.iter().collect();
+        ordered.sort_by_key(|(_, wanted)| wanted.value.is_some());
+        for (name, wanted) in ordered {
             // Our own values are written before the lines that tell of them.
             let younger = journal_ns > 0 && refs.modified_ns(name)? > journal_ns;
             let seen = Seen { younger, removed: removed.contains(name) };

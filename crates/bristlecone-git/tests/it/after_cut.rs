@@ -429,6 +429,27 @@ fn a_branch_that_was_removed_and_made_anew_comes_back_after_a_repack() {
     assert_eq!(tree.get("f1").unwrap().as_deref(), Some(&b"value 1"[..]));
 }
 
+/// The journal is durable by chance, and what it tells of the branches is not.
+#[test]
+fn a_branch_that_took_the_place_of_a_folder_of_a_removed_one_comes_back() {
+    let engine = SimGit::default();
+    let sim = SimStorage::new();
+    let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    let inner = made.branch("a/b").unwrap();
+    inner.edit(&info("one", Durability::Synced), |tree| tree.set("f", "x")).unwrap();
+    let head = inner.head().unwrap();
+    inner.compare_and_set(head, None, Durability::None).unwrap();
+    made.branch("a").unwrap().compare_and_set(None, head, Durability::None).unwrap();
+    for (name, _) in sim.files().into_iter().filter(|(name, _)| name.starts_with("bristlecone/journal")) {
+        sim.open(&name, OpenMode::Read).unwrap().sync_data().unwrap();
+    }
+    let cut = sim.reboot(1, Policy::Lost);
+    assert!(cut.contents("refs/heads/a/b").is_some());
+    let after = repo(engine.open(Arc::new(cut)).unwrap());
+    assert_eq!(after.branch("a").unwrap().head().unwrap(), head);
+    assert_eq!(after.branch("a/b").unwrap().head().unwrap(), None);
+}
+
 /// What a process wrote as loose objects is in none of the packs that another one repacks.
 #[test]
 fn a_repack_takes_no_loose_object_for_durable() {
