@@ -68,6 +68,28 @@ fn two_refs_that_differ_by_case_alone_are_not_made_where_files_ignore_case() {
     }
 }
 
+/// A clone may have both.
+#[test]
+fn one_of_two_packed_refs_that_differ_by_case_alone_is_removed_where_files_ignore_case() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    std::fs::write(dir.path().join("config"), "[core]\n\tbare = true\n\tignoreCase = true\n").unwrap();
+    let (backend, made) = open(dir.path(), GitOptions::default());
+    commit(&made, "side");
+    let head = made.branch("side").unwrap().head().unwrap().unwrap();
+    drop((backend, made));
+    let lines = ["SIDE", "side"].map(|name| format!("{} refs/heads/{name}\n", head.oid()));
+    std::fs::write(dir.path().join("packed-refs"), lines.concat()).unwrap();
+    std::fs::remove_file(dir.path().join("refs/heads/side")).unwrap();
+    let (_backend, repo) = open(dir.path(), GitOptions::default());
+    let moved = repo.branch("SIDE").unwrap().edit(&info("more", Durability::None), |tree| tree.set("n", "more"));
+    assert!(matches!(moved, Err(Error::RefClash { .. })), "{moved:?}");
+    remove(&repo, "SIDE").unwrap();
+    let heads = ["SIDE", "side"].map(|name| repo.branch(name).unwrap().head().unwrap());
+    assert_eq!(heads, [None, Some(head)]);
+    assert!(dir.path().join("logs/refs/heads/side").is_file());
+}
+
 /// A Git that packs refs holds the lock of `packed-refs` alone while it reads their files.
 #[test]
 fn a_ref_that_was_never_packed_is_not_removed_while_a_git_packs_refs() {

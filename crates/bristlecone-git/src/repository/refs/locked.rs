@@ -68,6 +68,8 @@ pub(crate) struct LockedRef<'r> {
     name: String,
     path: String,
     slot: RefSlot,
+    // A ref with this name but for the case of letters, where both would be one file and this one has none.
+    other: Option<String>,
     // The store's own HEAD has no lock: only the holder of the store's lock changes it.
     lock: Option<RefLock>,
     // Git's HEAD, where it names this ref: its reflog has the same lines.
@@ -112,21 +114,29 @@ impl Refs {
     pub(crate) fn lock_ref<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
         let path = self.path(name);
         let (lock, head) = self.take_locks(name, &path, rules)?;
-        if let Some(other) = self.in_other_case(name, &path)? {
-            return Err(Error::RefClash { name: name.to_owned(), other });
+        let (slot, other) = (self.slot(name)?, self.in_other_case(name, &path)?);
+        // What was read is the file of the other one. Where both are packed this one can be removed.
+        if let Some(other) = &other
+            && matches!(slot.loose, Loose::Value | Loose::Broken(_))
+        {
+            return Err(Error::RefClash { name: name.to_owned(), other: other.clone() });
         }
-        let slot = self.slot(name)?;
-        Ok(LockedRef { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
+        Ok(LockedRef { refs: self, name: name.to_owned(), path, slot, other, lock: Some(lock), head, rules })
     }
 
     /// Returns a ref with the name of this one but for the case of letters, where both would be one file and this one has none.
     fn in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
-        let dir = folder(path);
-        if !self.ignore_case || self.files.list(dir)?.iter().any(|file| below(dir, file) == path) {
+        if !self.ignore_case || self.is_listed(path)? {
             return Ok(None);
         }
         let refs = self.list_sound("refs/", &mut |_| Ok(()))?;
         Ok(refs.into_keys().find(|other| other != name && other.eq_ignore_ascii_case(name)))
+    }
+
+    /// Whether there is a file of this name in these letters.
+    fn is_listed(&self, path: &str) -> Result<bool> {
+        let dir = folder(path);
+        Ok(self.files.list(dir)?.iter().any(|file| below(dir, file) == path))
     }
 
     /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
@@ -170,12 +180,13 @@ impl Refs {
 
     /// The same for the store's own HEAD.
     pub(crate) fn lock_store_head<'r>(&'r self, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
-        let slot = self.store_head_slot()?;
+        let (slot, other) = (self.store_head_slot()?, None);
         let path = self.store_head_path();
         if !self.head_dir.is_empty() {
             self.files.create_dir(folder(&path))?;
         }
-        Ok(LockedRef { refs: self, name: super::STORE_HEAD.to_owned(), path, slot, lock: None, head: None, rules })
+        let name = super::STORE_HEAD.to_owned();
+        Ok(LockedRef { refs: self, name, path, slot, other, lock: None, head: None, rules })
     }
 
     /// Says which ref is where a folder should be.
@@ -201,6 +212,9 @@ impl LockedRef<'_> {
     /// # Errors
     /// [`Error::RefClash`].
     pub(crate) fn check_free(&self) -> Result<()> {
+        if let Some(other) = &self.other {
+            return Err(Error::RefClash { name: self.name.clone(), other: other.clone() });
+        }
         if !matches!(self.slot.loose, Loose::Absent | Loose::Dir) || self.lock.is_none() {
             return Ok(());
         }
@@ -252,8 +266,10 @@ impl LockedRef<'_> {
         let refs = self.refs;
         let git = self.lock.is_some();
         let packed = if git { Some(packed::remove(&refs.files, self.rules.wait, &self.name)?) } else { None };
-        if git {
-            reflog::remove(&refs.files, &refs.log_path(&self.name))?;
+        let log = refs.log_path(&self.name);
+        // The reflog may be that of the other one.
+        if git && (self.other.is_none() || refs.is_listed(&log)?) {
+            reflog::remove(&refs.files, &log)?;
         }
         if matches!(self.slot.loose, Loose::Value | Loose::Broken(_)) {
             refs.files.remove(&self.path)?;
