@@ -14,6 +14,7 @@ use super::{
         EncodeItem, NodeChild, check_length, encode, has_child, item_child, item_step, leaf_item_bytes,
         write_inner_item, write_leaf_item,
     },
+    update::check_target,
 };
 use crate::{ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Oid, STEP_BYTES_MAX, Sink, escape};
 
@@ -170,7 +171,8 @@ impl DirBuilder {
     ///
     /// # Errors
     /// [`FormatError::Unsorted`] for a step that does not come after the one before; [`FormatError::Unsupported`] for one
-    /// of more than 4,096 bytes, and where a directory that is not split would have 4 GiB. The builder stays as it was.
+    /// of more than 4,096 bytes, for an inline value of more than 16 MiB where the directory is split, and where one that is not would
+    /// have 4 GiB. The builder stays as it was.
     pub fn push<K: Sink>(
         &mut self,
         sink: &mut K,
@@ -179,6 +181,7 @@ impl DirBuilder {
         target: &ChangeTarget<'_>,
     ) -> Result<(), FormatError> {
         self.check_step(step)?;
+        check_target(&self.native, target)?;
         if !self.native.split {
             let (items, bytes) =
                 self.levels.first().map_or((0, 0), |leaves| (leaves.items.len(), leaves.buffer.len() as u64));

@@ -545,6 +545,10 @@ fn what_one_piece_cannot_hold_is_refused_before_it_is_made() {
     let update = |value| Native::new().update(&Objects::default(), &mut Ignore, None, &[change(value)]);
     assert_eq!(update(&value).unwrap_err(), refused);
     assert!(update(&value[1..]).is_ok());
+    let mut builder = DirBuilder::new(Native::new());
+    let mut push = |value| builder.push(&mut Ignore, b"name", EntryKind::Value, &ChangeTarget::Inline(value));
+    assert_eq!(push(&value[..]).unwrap_err(), refused);
+    assert!(push(&value[1..]).is_ok());
 }
 
 /// Bytes of a proof of some lookups: for each node on the way its header, the groups of items that are

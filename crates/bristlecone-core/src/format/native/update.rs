@@ -63,8 +63,14 @@ fn check_change(native: &Native, change: &Change<'_>) -> Result<(), FormatError>
     if change.step.len() > STEP_BYTES_MAX {
         return Err(TOO_LONG);
     }
-    match &change.to {
-        Some((_, ChangeTarget::Inline(value))) if native.split && value.len() > INLINE_BYTES_MAX => Err(TOO_LARGE),
+    change.to.as_ref().map_or(Ok(()), |(_, target)| check_target(native, target))
+}
+
+/// Fails where a target is too long for a piece of a directory that is cut.
+#[inline]
+pub(super) fn check_target(native: &Native, target: &ChangeTarget<'_>) -> Result<(), FormatError> {
+    match target {
+        ChangeTarget::Inline(value) if native.split && value.len() > INLINE_BYTES_MAX => Err(TOO_LARGE),
         _ => Ok(()),
     }
 }
