@@ -73,7 +73,11 @@ fn two_refs_that_differ_by_case_alone_are_not_made_where_files_ignore_case() {
 fn one_of_two_packed_refs_that_differ_by_case_alone_is_removed_where_files_ignore_case() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
-    std::fs::write(dir.path().join("config"), "[core]\n\tbare = true\n\tignoreCase = true\n").unwrap();
+    std::fs::write(
+        dir.path().join("config"),
+        "[core]\n\tbare = true\n\tignoreCase = true\n\tlogAllRefUpdates = true\n",
+    )
+    .unwrap();
     let (backend, made) = open(dir.path(), GitOptions::default());
     commit(&made, "side");
     let head = made.branch("side").unwrap().head().unwrap().unwrap();
