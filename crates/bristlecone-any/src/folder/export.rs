@@ -39,8 +39,8 @@ const LOT_FILES: usize = 256;
 /// followed, and folders stay.
 ///
 /// # Errors
-/// A [`FolderError`]; names that no file can have, alone or in `dir`, are refused before anything is written. [`Error::Io`] names the file;
-/// those of the backend.
+/// A [`FolderError`]; names that no file can have, alone or in `dir`, are refused before anything is written. [`Error::Io`]
+/// names the file; those of the backend.
 pub fn export(
     repo: &AnyRepo,
     tree: &Tree,
