@@ -9,6 +9,7 @@
 //! nothing but the blocks since the last commit. What is wrong with a block leaves the set at the block before it.
 
 use std::{
+    collections::VecDeque,
     ops::ControlFlow,
     time::{Duration, Instant},
 };
@@ -123,6 +124,8 @@ pub struct Replay<'s> {
     began: Option<Point>,
     /// Blocks since the last commit.
     waiting: u64,
+    /// When the commits began that are not acknowledged.
+    unsettled: VecDeque<Instant>,
     meter: Meter,
 }
 
@@ -174,6 +177,7 @@ impl<'s> Replay<'s> {
             known: last,
             began: last,
             waiting: 0,
+            unsettled: VecDeque::new(),
         })
     }
 
@@ -221,7 +225,7 @@ impl<'s> Replay<'s> {
             self.last = self.began;
         }
         // The last block that is right has its place in the history, so that the next replay goes on behind it.
-        let committed = self.commit(true);
+        let committed = self.commit(true).and_then(|()| self.settle());
         let synced = self.index.sync();
         self.meter.finish(self.set, self.last, observer);
         self.meter.report.tail = reader.tail().map(str::to_owned);
@@ -379,9 +383,23 @@ impl<'s> Replay<'s> {
         }
         let began = Instant::now();
         self.set.commit(&mut self.changes, UtxoTip::Block(point))?;
-        self.meter.commit(began.elapsed());
+        self.unsettled.push_back(began);
+        self.acknowledge();
         self.waiting = 0;
         Ok(())
+    }
+
+    /// Waits until everything that was committed is as durable as was asked for.
+    fn settle(&mut self) -> Result<(), ReplayError> {
+        self.set.settle()?;
+        self.acknowledge();
+        Ok(())
+    }
+
+    /// Counts the commits that are as durable as was asked for, and what they took.
+    fn acknowledge(&mut self) {
+        let settled = self.unsettled.len().saturating_sub(self.set.unsettled());
+        self.unsettled.drain(..settled).for_each(|began| self.meter.commit(began.elapsed()));
     }
 
     /// Compares the set with what is known of it after a chunk: if that is not `whole`, only where the last block is there.
@@ -391,6 +409,7 @@ impl<'s> Replay<'s> {
             return Ok(());
         }
         self.commit(false)?;
+        self.settle()?;
         let began = Instant::now();
         known.compare(chunk, self.last, &self.set.digest()?)?;
         self.meter.report.checkpoints += 1;

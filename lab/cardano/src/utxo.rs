@@ -21,6 +21,7 @@ mod changes;
 mod digest;
 mod lsm;
 mod redeemable;
+mod syncer;
 mod tree;
 
 /// How far a set is.
@@ -94,11 +95,24 @@ pub trait UtxoStore: Send {
     fn get(&self, output: &OutputRef) -> Result<Option<Vec<u8>>, UtxoError>;
 
     /// Applies changes as one commit, after which the set is at `tip`, and leaves `changes` empty. An error leaves the set as it
-    /// was.
+    /// was, but for that of a sync behind ([`TreeUtxo::sync_behind`]), after which no commit succeeds.
     ///
     /// # Errors
     /// Those of the store.
     fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError>;
+
+    /// Waits until every commit is as durable as was asked for.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn settle(&mut self) -> Result<(), UtxoError> {
+        Ok(())
+    }
+
+    /// Returns how many of the last commits are not yet as durable as was asked for, by what was waited for so far.
+    fn unsettled(&self) -> usize {
+        0
+    }
 
     /// Returns how far the set is.
     fn tip(&self) -> UtxoTip;

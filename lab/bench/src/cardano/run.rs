@@ -185,7 +185,7 @@ impl Places<'_> {
             return Ok(Box::new(set));
         }
         let repo = self.repo()?;
-        Ok(Box::new(TreeUtxo::open(&repo, &job.branch, job.durability())?))
+        Ok(Box::new(TreeUtxo::open(&repo, &job.branch, job.durability())?.sync_behind()?))
     }
 
     /// Opens the store of the tree, or makes it.

@@ -15,6 +15,7 @@ use crate::{
     utxo::{LsmUtxo, TreeUtxo, output_path},
 };
 
+mod behind;
 mod resume;
 
 fn data(name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use bristlecone::{
     Branch, CommitId, Durability, Error as StoreError, Info, Map, Native, Repo, Result as StoreResult, Tree,
 };
 
-use super::{Changes, EachOutput, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest_by};
+use super::{Changes, EachOutput, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest_by, syncer::Syncer};
 use crate::{OutputRef, Point, TxId};
 
 /// Values up to this length are inline: most outputs.
@@ -29,6 +29,7 @@ pub struct TreeUtxo {
     head: Option<CommitId>,
     tip: UtxoTip,
     durability: Durability,
+    syncer: Option<Syncer>,
 }
 
 impl TreeUtxo {
@@ -52,7 +53,20 @@ impl TreeUtxo {
             })?,
         };
         let map = branch.map()?;
-        Ok(Self { repo: repo.clone(), branch, map, head, tip, durability })
+        Ok(Self { repo: repo.clone(), branch, map, head, tip, durability, syncer: None })
+    }
+
+    /// Makes synced commits durable on a thread of its own while the caller applies the next blocks: [`UtxoStore::commit`] returns
+    /// once at most four commits wait for that, its own among them ([`UtxoStore::unsettled`]). Those share a sync where several
+    /// wait. Of a set with another durability nothing changes.
+    ///
+    /// # Errors
+    /// Those of the system if there can be no thread.
+    pub fn sync_behind(mut self) -> Result<Self, UtxoError> {
+        if self.durability == Durability::Synced {
+            self.syncer = Some(Syncer::new(self.repo.backend().clone())?);
+        }
+        Ok(self)
     }
 
     /// Returns the head.
@@ -162,8 +176,8 @@ impl UtxoStore for TreeUtxo {
     }
 
     fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError> {
-        let mut info = Info::unsigned(tip.to_string());
-        info.durability = self.durability;
+        let durability = if self.syncer.is_some() { Durability::None } else { self.durability };
+        let info = Info::unsigned(tip.to_string()).durability(durability);
         let before = self.map.clone();
         let committed = self.apply(changes).and_then(|()| self.map.commit(&self.branch, &info));
         match committed {
@@ -175,7 +189,18 @@ impl UtxoStore for TreeUtxo {
         }
         changes.clear();
         self.tip = tip;
+        if let Some(syncer) = &mut self.syncer {
+            syncer.begin()?;
+        }
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), UtxoError> {
+        Ok(self.syncer.as_mut().map_or(Ok(()), Syncer::settle)?)
+    }
+
+    fn unsettled(&self) -> usize {
+        self.syncer.as_ref().map_or(0, Syncer::waiting)
     }
 
     fn tip(&self) -> UtxoTip {
