@@ -36,7 +36,8 @@ const NEVER: &str = "refs/layered/never";
 ///   committed names what only a lower one has. Until then copy into the layers, and not into the upper store alone.
 /// - *Refs* are those of the upper store and of the first lower one; where both have one, the upper one's counts. A ref of
 ///   the lower one is moved by one of the upper one with its name, and removed by one that names `refs/layered/removed`. No
-///   other ref can name that.
+///   other ref can name that. Refs below [`SHALLOW`], which say where history ends and whether it grew downwards, are those of all
+///   lower ones.
 /// - *The lower stores are frozen* as long as the layers are used: their refs do not move and they are not swept. Together they have
 ///   everything below each object of theirs. What is appended to them is found.
 /// - *Promotion*, where asked for, copies what is read from a lower store into the upper one, once that has all that it names
@@ -87,9 +88,15 @@ impl Layered {
         std::iter::once(&self.upper).chain(&*self.lower)
     }
 
-    /// Returns what a ref holds in the lower store whose refs show.
+    /// Returns what a ref holds in the lower store whose refs show; one that says where history ends, in the first that has it.
     fn lower_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.lower.first().map_or(Ok(None), |first| first.get_ref(name))
+        let shown = if name.starts_with(SHALLOW) { self.lower.len() } else { 1 };
+        for store in self.lower.iter().take(shown) {
+            if let Some(target) = store.get_ref(name)? {
+                return Ok(Some(target));
+            }
+        }
+        Ok(None)
     }
 
     fn shown_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
@@ -247,7 +254,18 @@ impl Backend for Layered {
     }
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        let mut refs = self.lower.first().map_or(Ok(BTreeMap::new()), |first| first.list_refs(prefix))?;
+        let mut refs = BTreeMap::new();
+        // Of several that have one, the first counts.
+        for (index, store) in self.lower.iter().enumerate().rev() {
+            let shown = match index {
+                0 => Some(prefix),
+                _ if prefix.starts_with(SHALLOW) => Some(prefix),
+                _ => SHALLOW.starts_with(prefix).then_some(SHALLOW),
+            };
+            if let Some(shown) = shown {
+                refs.append(&mut store.list_refs(shown)?);
+            }
+        }
         refs.append(&mut self.upper.list_refs(prefix)?);
         refs.retain(|_, target| !is_removed(target));
         Ok(refs)

@@ -50,7 +50,9 @@ impl Layered {
         // What is read here is copied here, and once.
         let reading = Self { copies: None, ..self.clone() };
         let snapshot = reading.snapshot(roots.oids);
-        let refs = self.list_refs("")?;
+        // Notes of where history ends go with the commits that are brought, as far as the upper store has none.
+        let (mut refs, noted) = (self.list_refs("")?, self.upper.list_refs(SHALLOW)?);
+        refs.retain(|name, _| !name.starts_with(SHALLOW) || noted.contains_key(name));
         let from = refs.values().filter_map(|target| match target {
             RefTarget::Object(at) => Some(at.oid),
             RefTarget::Symbolic(_) => None,
@@ -156,11 +158,8 @@ impl Layered {
             let name = format!("{SHALLOW}{oid}");
             notes.push(RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(oid.into())) });
         }
-        for store in self.layers() {
-            if store.get_ref(DEEPENED)?.is_some() {
-                notes.push(RefMove::deepened());
-                break;
-            }
+        if self.shown_ref(DEEPENED)?.is_some() {
+            notes.push(RefMove::deepened());
         }
         for note in notes {
             if self.upper.get_ref(&note.name)?.is_none() {

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use bristlecone::{Backend, Capabilities, Kind, ObjRef, SHALLOW, pass_backend};
+use bristlecone::{Backend, Capabilities, DEEPENED, Kind, ObjRef, SHALLOW, pass_backend};
 
 use super::*;
 
@@ -114,6 +114,29 @@ fn shallow_commits_and_derived_files_of_the_lower_store_show_until_they_are_repl
     both.write_derived("history", b"upper").unwrap();
     assert_eq!(both.read_derived("history").unwrap().as_deref(), Some(&b"upper"[..]));
     assert_eq!(lower.read_derived("history").unwrap().as_deref(), Some(&b"lower"[..]));
+}
+
+#[test]
+fn any_of_the_lower_stores_says_where_history_ends_and_whether_it_grew_downwards() {
+    let (upper, first, second) = (memory(), memory(), memory());
+    let oid = fill(&*second, 1, 50)[0].oid;
+    let (name, note) = (format!("{SHALLOW}{oid}"), RefTarget::Object(oid.into()));
+    move_ref(&second, &name, Expected::Any, Some(note.clone())).unwrap();
+    move_ref(&second, "refs/heads/main", Expected::Any, Some(note.clone())).unwrap();
+    let layers = Layered::over(upper.clone(), [first, second.clone()]);
+    let all: Shared = Arc::new(layers.clone());
+    for prefix in ["", "shallow", SHALLOW, &*name] {
+        assert_eq!(all.list_refs(prefix).unwrap(), [(name.clone(), note.clone())].into(), "{prefix}");
+    }
+    assert!(all.list_refs("refs/").unwrap().is_empty() && repo(&all).is_numbered().unwrap());
+    // The history goes on: the note is removed, and the numbers of the store that had it are believed no more.
+    move_ref(&all, &name, Expected::Is(note), None).unwrap();
+    assert_eq!((all.shallow().unwrap(), all.get_ref(&name).unwrap()), ([].into(), None));
+    assert_eq!(second.shallow().unwrap(), [oid].into());
+    second.append(Batch::new(), &[RefMove::deepened()], Durability::None).unwrap();
+    assert!(!repo(&all).is_numbered().unwrap());
+    assert_eq!(layers.promote_all(&Roots::new(&[], &children)).unwrap(), 0);
+    assert_eq!(upper.list_refs("").unwrap().into_keys().collect::<Vec<_>>(), [DEEPENED]);
 }
 
 #[test]
