@@ -441,7 +441,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::set`]; [`PathError::TooDeep`] in [`Error::Path`] if something
     /// would lie too deep; then nothing is changed. [`Error::IsDirectory`] where a commit of `tree` is refused: here, or where the edits
-    /// are written.
+    /// are written. [`Error::BadObject`] for objects of another repository that the format does not make of their contents.
     pub fn set_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
         let is_of_here = Arc::ptr_eq(&tree.store.backend, &self.store.backend);

@@ -11,7 +11,10 @@ use super::{
     patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
-    Error, NewValue, Repo, Result, VALUE_BYTES_MAX, store::prewrite, swept::SWEPT_RETRIES_MAX, value::BackendOwner,
+    Error, NewValue, Repo, Result, VALUE_BYTES_MAX,
+    store::{StoreView, prewrite},
+    swept::SWEPT_RETRIES_MAX,
+    value::BackendOwner,
 };
 
 /// Values of this many bytes and more are hashed and written when they are set.
@@ -193,7 +196,7 @@ impl<F: Format> Tree<F> {
             }
             // The snapshot of this tree keeps what was appended since. What was there before is kept first and then looked for.
             let kept = self.store.backend.snapshot(&[root.oid]);
-            if kept.read(&root.oid.into())?.is_none() {
+            if !is_whole_dir(&self.store.with(kept.clone()), &root)? {
                 continue;
             }
             // What another process drops is read through this one.
@@ -202,5 +205,17 @@ impl<F: Format> Tree<F> {
             return Ok(Some(ObjRef::new(root.oid, place.unwrap_or(Location::NONE))));
         }
         Err(Error::Gone { oids: vec![root.oid] })
+    }
+}
+
+/// Whether an object is there, which fails where it stands for no whole directory, as a piece of one does that was copied.
+fn is_whole_dir<F: Format>(store: &StoreView<F>, root: &ObjRef) -> Result<bool> {
+    let Some(object) = store.snapshot.read(&root.oid.into())? else { return Ok(false) };
+    let mut checked = store.take_checked();
+    let done = store.format.check_structure(store, &object, true, &mut checked);
+    store.keep_checked(checked);
+    match done {
+        Err(Error::Format(source)) => Err(Error::BadObject { oid: root.oid, source }),
+        done => done.map(|()| true),
     }
 }

@@ -445,18 +445,24 @@ fn large_values_are_cut_and_listed_in_one_way() -> Outcome {
     Ok(())
 }
 
-/// Makes a commit of a directory whose pieces are given.
-fn commit_of(repo: &Repo, made: &[MadePiece]) -> Result<CommitId, Error> {
+/// Appends the pieces of a directory, and returns its root.
+fn root_of(repo: &Repo, made: &[MadePiece]) -> Result<Oid, Error> {
     let mut batch = Batch::new();
     for piece in made {
         pieces::put(&mut batch, &repo.format().clone(), Kind::Node, &piece.body);
     }
     repo.backend().append(batch, &[], Durability::None)?;
+    Ok(made.last().expect("a root").oid)
+}
+
+/// Makes a commit of a directory whose pieces are given.
+fn commit_of(repo: &Repo, made: &[MadePiece]) -> Result<CommitId, Error> {
+    let root = root_of(repo, made)?;
     let mut tree = repo.tree();
     tree.set("usual", "v")?;
     let usual = repo.commit_tree(&mut tree, &[], &Info::unsigned("m"))?;
     let mut commit = repo.read_commit(usual)?;
-    commit.tree = made.last().expect("a root").oid.into();
+    commit.tree = root.into();
     repo.write_commit(&commit, 1, Durability::None)
 }
 
@@ -497,6 +503,31 @@ fn copies_refuse_what_is_cut_otherwise_and_name_it() -> Outcome {
     pieces.shift(0, cut, cut + 1);
     let head = commit_of(&from, &pieces.make(&Native::new(), &mut |_, _, _| ()))?;
     assert!(matches!(to.copy_objects(&from, &[head]), Err(Error::BadObject { .. })));
+    Ok(())
+}
+
+/// A copy takes pieces of directories; where one is bound, it must be a whole one.
+#[test]
+fn a_tree_of_another_store_is_bound_if_it_is_a_whole_directory() -> Outcome {
+    let sound = Judge::new(&numbers(3000))?.sound;
+    let mut doubled = sound.clone();
+    doubled.starts.push(BTreeSet::from([0]));
+    for (pieces, is_whole) in [(sound, true), (doubled, false)] {
+        let (from, to) = (Repo::memory(), Repo::memory());
+        let root = root_of(&from, &pieces.make(&Native::new(), &mut |_, _, _| ()))?;
+        let (mut tree, other) = (to.tree(), from.tree_at(root.into()));
+        // Whether all of it is there already makes no difference.
+        for _ in 0..2 {
+            for path in ["bound", ""] {
+                match tree.set_tree(path, &other) {
+                    Ok(()) => assert!(is_whole && tree.get_tree(path)?.ok_or("a directory")?.same(&other)?),
+                    Err(Error::BadObject { oid, .. }) => assert!(!is_whole && oid == root && tree.is_empty()?),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            to.copy_objects(&from, &[root])?;
+        }
+    }
     Ok(())
 }
 
