@@ -81,7 +81,7 @@ impl Retention {
     #[must_use]
     pub fn keep(&self, name: &str) -> Keep {
         let matching = self.rules.iter().filter(|(pattern, _)| matches(pattern, name));
-        let exact = |pattern: &str| (pattern.bytes().filter(|&byte| byte != b'*').count(), !pattern.contains('*'));
+        let exact = |pattern: &str| (pattern.chars().filter(|&letter| letter != '*').count(), !pattern.contains('*'));
         matching.max_by_key(|(pattern, _)| exact(pattern)).map(|(_, keep)| *keep).unwrap_or_default()
     }
 }
@@ -249,6 +249,9 @@ mod tests {
             assert_eq!(last(&format!("refs/heads/{name}")), wanted, "{name}");
         }
         assert_eq!((last("refs/tags/a"), last("HEAD")), (0, 0));
+        // Characters count, however many bytes they take.
+        let retention: Retention = "last 1 refs/heads/é*\nlast 2 refs/heads/*ab".parse().unwrap();
+        assert_eq!(retention.keep("refs/heads/éab"), "last 2".parse().unwrap());
     }
 
     #[test]
