@@ -483,7 +483,7 @@ pub(super) fn leaf_item_bytes(step: &[u8], mode: Mode, kind: EntryKind, target: 
     written.0
 }
 
-/// Fails where a leaf of so many items, which have so many bytes together, would be longer than a node can be: ends in it, and
+/// Fails where a node of so many items, which have so many bytes together, would be longer than a node can be: ends in it, and
 /// its own length in a record, have 32 bits.
 pub(super) fn check_length(items: usize, bytes: u64) -> Result<(), FormatError> {
     let beside = (items as u64).saturating_mul(WIDE_ITEM_BYTES).saturating_add(WIDE_HEADER_BYTES as u64);
@@ -512,9 +512,29 @@ pub(super) trait EncodeItem {
     fn fingerprint(&self) -> u8;
 }
 
-/// Writes the body of a node over `out` and returns its id.
+/// Writes the body of a node over `out` and returns its id. The items are no longer than a node can be.
 pub(super) fn encode<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], group: u8) -> Oid {
-    let total: usize = items.iter().map(|item| item.bytes().len()).sum();
+    encode_sized(out, level, items, group, bytes_of(items))
+}
+
+/// As [`encode`]; fails as [`check_length`] does: pieces that somebody forged may be too long together, where they become one.
+pub(super) fn try_encode<I: EncodeItem>(
+    out: &mut Vec<u8>,
+    level: u8,
+    items: &[I],
+    group: u8,
+) -> Result<Oid, FormatError> {
+    let total = bytes_of(items);
+    check_length(items.len(), total as u64)?;
+    Ok(encode_sized(out, level, items, group, total))
+}
+
+fn bytes_of<I: EncodeItem>(items: &[I]) -> usize {
+    items.iter().map(|item| item.bytes().len()).sum()
+}
+
+/// As [`encode`], of items that have so many bytes together.
+fn encode_sized<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], group: u8, total: usize) -> Oid {
     let wide = items.len() > usize::from(u16::MAX) || total > usize::from(u16::MAX);
     let children = items.iter().filter(|item| has_child(level, item.bytes())).count();
     let mut flags = if wide { WIDE } else { 0 };

@@ -551,6 +551,34 @@ fn what_one_piece_cannot_hold_is_refused_before_it_is_made() {
     assert!(push(&value[1..]).is_ok());
 }
 
+/// An item of a piece that somebody forged.
+struct LongItem<'b>(&'b [u8]);
+
+impl node::EncodeItem for LongItem<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.0
+    }
+
+    fn fingerprint(&self) -> u8 {
+        0
+    }
+}
+
+#[test]
+fn forged_pieces_that_are_too_long_together_become_no_piece() {
+    let refused = FormatError::Unsupported { format: "native", what: "4 GiB of entries in one piece" };
+    let value = vec![0; 64 << 20];
+    let (mut item, mut body) = (Vec::new(), Vec::new());
+    node::write_leaf_item(&mut item, b"name", Mode::USUAL, EntryKind::Value, &ChangeTarget::Inline(&value));
+    // Two pieces of 32 items each, as no writer makes them: together they have 4 GiB and some bytes.
+    let items: Vec<LongItem<'_>> = (0..64).map(|_| LongItem(&item)).collect();
+    for group in [0, 8] {
+        assert_eq!(node::try_encode(&mut body, 0, &items, group).unwrap_err(), refused);
+        let one = node::try_encode(&mut body, 0, &items[..1], group).unwrap();
+        assert_eq!(NodeView::parse(&body).unwrap().id(group), Ok(one));
+    }
+}
+
 /// Bytes of a proof of some lookups: for each node on the way its header, the groups of items that are
 /// looked at, and the digests beside them; without compression or shared headers.
 fn proof_bytes(objects: &Objects, root: &ObjRef, group: usize, steps: &[Vec<u8>]) -> usize {

@@ -19,7 +19,7 @@ use super::{
     Native, bad,
     cursor::{LevelCursor, load_child, view},
     cut, fast, id,
-    node::{self, EncodeItem, NodeChild, NodeView, encode, has_child, item_step},
+    node::{self, EncodeItem, NodeChild, NodeView, encode, has_child, item_step, try_encode},
 };
 use crate::{
     Change, ChangeList, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid,
@@ -194,10 +194,10 @@ fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
     let is_wide = writer.is_wide(changes.len());
     let Some(base) = base else {
         if is_wide {
-            let above = writer.put_level(0, changes);
-            return Ok(writer.root_above(0, &above));
+            let above = writer.put_level(0, changes)?;
+            return Ok(writer.root_above(0, &above)?);
         }
-        return Ok(writer.build(0, &changes.part(0..changes.len())));
+        return Ok(writer.build(0, &changes.part(0..changes.len()))?);
     };
     let root = source.read(Kind::Node, base)?;
     let top = view(&root)?.level;
@@ -220,7 +220,10 @@ fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    write(native, sink, |writer| writer.put(0, &[]))
+    write(native, sink, |writer| {
+        let oid = encode::<NodeItem<'_>>(&mut writer.body, 0, &[], native.group);
+        writer.put_encoded(0, oid, &[])
+    })
 }
 
 /// An item that is to be written into a node.
@@ -312,31 +315,31 @@ struct NativeWriter<'s, K> {
 
 impl<K: Sink> NativeWriter<'_, K> {
     /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
-    fn build(&mut self, level: u8, edits: &LevelEdits) -> Option<ObjRef> {
+    fn build(&mut self, level: u8, edits: &LevelEdits) -> Result<Option<ObjRef>, FormatError> {
         if self.is_wide(edits.len()) {
-            let above = self.put_level(level, edits);
+            let above = self.put_level(level, edits)?;
             return self.root_above(level, &above);
         }
         let items: NodeItems<'_> = edits.iter().filter_map(|edit| edit.item).collect();
         if items.is_empty() {
-            return None;
+            return Ok(None);
         }
         let cuts = self.cuts(level, &items);
         if cuts.len() == 1 {
-            return Some(self.put(level, &items));
+            return self.put(level, &items).map(Some);
         }
-        let above = self.put_pieces(level, &items, &cuts);
+        let above = self.put_pieces(level, &items, &cuts)?;
         self.build(level + 1, &above)
     }
 
     /// Writes a whole level and returns the items of the level above.
-    fn put_pieces(&mut self, level: u8, items: &[NodeItem<'_>], cuts: &[usize]) -> LevelEdits {
+    fn put_pieces(&mut self, level: u8, items: &[NodeItem<'_>], cuts: &[usize]) -> Result<LevelEdits, FormatError> {
         let mut above = LevelEdits::new();
         for (index, &start) in cuts.iter().enumerate() {
             let end = cuts.get(index + 1).copied().unwrap_or(items.len());
-            self.put_changed(level, &items[start..end], None, &mut above);
+            self.put_changed(level, &items[start..end], None, &mut above)?;
         }
-        above
+        Ok(above)
     }
 
     /// Returns where the pieces of a whole level start.
@@ -352,9 +355,9 @@ impl<K: Sink> NativeWriter<'_, K> {
     }
 
     /// Encodes a node and gives it to the sink.
-    fn put(&mut self, level: u8, items: &[NodeItem<'_>]) -> ObjRef {
-        let oid = encode(&mut self.body, level, items, self.native.group);
-        self.put_encoded(level, oid, items)
+    fn put(&mut self, level: u8, items: &[NodeItem<'_>]) -> Result<ObjRef, FormatError> {
+        let oid = try_encode(&mut self.body, level, items, self.native.group)?;
+        Ok(self.put_encoded(level, oid, items))
     }
 
     fn put_encoded(&mut self, level: u8, oid: Oid, items: &[NodeItem<'_>]) -> ObjRef {
@@ -374,14 +377,21 @@ impl<K: Sink> NativeWriter<'_, K> {
 
     /// Encodes a piece and adds it to the changes of the level above, unless it is `old`, which is there
     /// already.
-    fn put_changed(&mut self, level: u8, items: &[NodeItem<'_>], old: Option<Oid>, out: &mut LevelEdits) {
-        let oid = encode(&mut self.body, level, items, self.native.group);
+    fn put_changed(
+        &mut self,
+        level: u8,
+        items: &[NodeItem<'_>],
+        old: Option<Oid>,
+        out: &mut LevelEdits,
+    ) -> Result<(), FormatError> {
+        let oid = try_encode(&mut self.body, level, items, self.native.group)?;
         if old == Some(oid) {
-            return;
+            return Ok(());
         }
         let at = self.put_encoded(level, oid, items);
         let (weight, count) = (weight_of(level, items), count_of(items));
         out.put_child(&NodeChild { step: items[0].step, oid, count, weight }, at.at);
+        Ok(())
     }
 
     /// Rewrites the root piece, and the levels above it that its growth needs.
@@ -407,22 +417,19 @@ impl<K: Sink> NativeWriter<'_, K> {
             return self.collapse(source, level, &items[0]).map(Some);
         }
         if !same && self.is_wide(items.len()) {
-            let above = self.put_level(level, &LevelItems { level, items: &items });
-            return Ok(self.root_above(level, &above));
+            let above = self.put_level(level, &LevelItems { level, items: &items })?;
+            return Ok(self.root_above(level, &above)?);
         }
         let cuts = if same { smallvec![0] } else { self.cuts(level, &items) };
         if cuts.len() == 1 {
-            if !self.native.split {
-                node::check_length(items.len(), items.iter().map(|item| item.bytes.len() as u64).sum())?;
-            }
-            let oid = encode(&mut self.body, level, &items, self.native.group);
+            let oid = try_encode(&mut self.body, level, &items, self.native.group)?;
             if oid == base.oid {
                 return Ok(Some(*base));
             }
             return Ok(Some(self.put_encoded(level, oid, &items)));
         }
-        let above = self.put_pieces(level, &items, &cuts);
-        Ok(self.build(level + 1, &above))
+        let above = self.put_pieces(level, &items, &cuts)?;
+        Ok(self.build(level + 1, &above)?)
     }
 
     /// Replaces one item of the root, if that is all there is to do.
@@ -570,7 +577,7 @@ impl<K: Sink> NativeWriter<'_, K> {
             items.clear();
             read_items(&piece.object, &mut old)?;
             merge(self.sink, level, &old, edits, piece.edits.clone(), &mut items);
-            self.put_changed(level, &items, Some(piece.oid), above);
+            self.put_changed(level, &items, Some(piece.oid), above)?;
         }
         Ok(true)
     }

@@ -19,7 +19,7 @@ use super::{
     window::{REACH, current},
     write,
 };
-use crate::{Change, ChangeList, ChangeTarget, ObjRef, Object, Oid, Sink, Source};
+use crate::{Change, ChangeList, ChangeTarget, FormatError, ObjRef, Object, Oid, Sink, Source};
 
 /// How many edits and pieces around a bound are looked through for its margins. With more, nearly all is removed there, and
 /// there is no bound.
@@ -238,18 +238,26 @@ impl<K: Sink> NativeWriter<'_, K> {
     }
 
     /// Writes a whole level and returns the items of the level above.
-    pub(super) fn put_level<C: LevelChanges + ?Sized>(&mut self, level: u8, items: &C) -> LevelEdits {
+    pub(super) fn put_level<C: LevelChanges + ?Sized>(
+        &mut self,
+        level: u8,
+        items: &C,
+    ) -> Result<LevelEdits, FormatError> {
         let (count, length) = self.stretches(items.len());
         let each = |writer: &mut NativeWriter<'_, K>, number: usize| {
             let end = if number + 1 == count { items.len() } else { (number + 1) * length };
-            Ok::<_, core::convert::Infallible>(writer.put_stretch(level, items, number * length..end))
+            writer.put_stretch(level, items, number * length..end)
         };
-        let Ok(above) = self.stretch_by_stretch(0..count, items.names_pending(), &each);
-        above
+        self.stretch_by_stretch(0..count, items.names_pending(), &each)
     }
 
     /// Writes the pieces of a level that begin with some of its items.
-    fn put_stretch<C: LevelChanges + ?Sized>(&mut self, level: u8, items: &C, own: Range<usize>) -> LevelEdits {
+    fn put_stretch<C: LevelChanges + ?Sized>(
+        &mut self,
+        level: u8,
+        items: &C,
+        own: Range<usize>,
+    ) -> Result<LevelEdits, FormatError> {
         let (mut start, mut end) = (own.start, own.end);
         let mut weight = 0;
         while start > 0 && weight < REACH / 2 {
@@ -273,17 +281,17 @@ impl<K: Sink> NativeWriter<'_, K> {
         let mut cuts = (own.start..items.len()).filter(|&index| starts[index]).peekable();
         while let Some(from) = cuts.next_if(|&from| from < own.end) {
             let to = cuts.peek().copied().unwrap_or(items.len());
-            self.put_changed(level, &items[from..to], None, &mut above);
+            self.put_changed(level, &items[from..to], None, &mut above)?;
         }
-        above
+        Ok(above)
     }
 
     /// Returns the root above a level whose pieces are given; `None` if there are none.
-    pub(super) fn root_above(&mut self, level: u8, above: &LevelEdits) -> Option<ObjRef> {
+    pub(super) fn root_above(&mut self, level: u8, above: &LevelEdits) -> Result<Option<ObjRef>, FormatError> {
         match above.iter().next().and_then(|first| first.item) {
-            Some(item) if above.len() == 1 => only_child(&item).ok(),
+            Some(item) if above.len() == 1 => only_child(&item).map(Some),
             Some(_) => self.build(level + 1, above),
-            None => None,
+            None => Ok(None),
         }
     }
 

@@ -169,7 +169,7 @@ impl<'a> PieceWindow<'a> {
             let needed = {
                 let cut = self.cut(writer.native, writer.sink, level, edits, stretch)?;
                 if cut.needed.is_empty() {
-                    self.emit(writer, level, &cut, stretch, above);
+                    self.emit(writer, level, &cut, stretch, above)?;
                     return Ok(());
                 }
                 cut.needed
@@ -278,7 +278,7 @@ impl<'a> PieceWindow<'a> {
         cut: &WindowCut<'_>,
         stretch: &Stretch<'_>,
         above: &mut LevelEdits,
-    ) {
+    ) -> Result<(), crate::FormatError> {
         let own = |piece: &&WindowPiece<'_>| piece.object.is_some() && stretch.owns(&piece.step);
         let mut loaded = self.pieces.iter().filter(own).peekable();
         for run in &cut.runs {
@@ -292,11 +292,12 @@ impl<'a> PieceWindow<'a> {
                 above.remove(&gone.step);
             }
             let same: Option<Oid> = loaded.next_if(|piece| piece.step[..] == *step).map(|piece| piece.at.oid);
-            writer.put_changed(level, items, same, above);
+            writer.put_changed(level, items, same, above)?;
         }
         for gone in loaded {
             above.remove(&gone.step);
         }
+        Ok(())
     }
 }
 
