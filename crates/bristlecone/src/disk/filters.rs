@@ -8,12 +8,14 @@ mod filter;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
+use bristlecone_core::RECORD_HEADER_BYTES;
+
 use self::filter::{Filter, FilterWriter, HEAD_BYTES, MEMBERS_MAX, Member};
 use super::{
-    files::{SEGMENTS, SPARE, numbered, open_empty, random_word},
+    files::{CHUNK_BYTES, SEGMENTS, SPARE, numbered, open_empty, random_word, segment_name},
     log::DiskState,
     sealed::{IndexBytes, IndexFault},
-    segment::COLD,
+    segment::{COLD, SEGMENT_BYTES_MAX},
     state::StoreState,
     view::DiskView,
 };
@@ -213,7 +215,9 @@ impl DiskView<'_> {
         // All of it may be read, and any file may have the name.
         let mut head = [0; HEAD_BYTES];
         read_exact_at(&*file, &mut head, 0).ok()?;
-        if Filter::bytes_of(&head, run.first) != Some(end) {
+        if Filter::bytes_of(&head, run.first) != Some(end)
+            || end > CHUNK_BYTES && !self.may_have(sealed, Filter::count_of(&head))
+        {
             return None;
         }
         let bytes = IndexBytes::open(file, end, &self.access()).ok()?;
@@ -228,6 +232,24 @@ impl DiskView<'_> {
             follow && self.segment(last.number).ok()?.is_some_and(|segment| self.is_sealed_by(segment, last.tie))
         };
         fits.then_some(filter)
+    }
+
+    /// Whether segments have room for so many records together. A file may be said to be of more, and have no bytes but holes.
+    pub(super) fn may_have(&self, numbers: &[u32], records: u64) -> bool {
+        let bytes_of = |number: u32| match (self.table.get(number), self.table.state.cold(number)) {
+            (Some(segment), _) => segment.bytes,
+            (None, Some(cold)) => cold.bytes,
+            // Not every storage tells.
+            (None, None) => self.storage.stat(&segment_name(number)).map_or(SEGMENT_BYTES_MAX, |found| found.bytes),
+        };
+        let mut left = records;
+        for &number in numbers {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(bytes_of(number) / RECORD_HEADER_BYTES as u64);
+        }
+        left == 0
     }
 
     fn cold_is(&self, member: &Member) -> bool {

@@ -70,6 +70,11 @@ impl Filter {
         right.then(|| buckets_at(members, buckets_for(count)) + buckets_for(count) * 8 + count * ENTRY_BYTES)
     }
 
+    /// Returns how many entries a filter with this head has.
+    pub(super) fn count_of(head: &[u8]) -> u64 {
+        word64(head, COUNT_AT)
+    }
+
     /// Looks at the bytes of the filter that begins at segment `first`; `None` if it is damaged or no such filter.
     pub(super) fn read(bytes: IndexBytes, end: u64, first: u32) -> io::Result<Option<Self>> {
         if end < HEAD_BYTES as u64 {

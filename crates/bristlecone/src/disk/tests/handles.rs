@@ -93,6 +93,39 @@ fn a_long_file_in_the_place_of_a_filter_is_passed_over() {
     assert!(again.read(&oid(1000).into()).unwrap().is_none());
 }
 
+/// As above, where the head says that the file is so long, since it is of so many objects.
+#[needs(linux)]
+#[test]
+fn a_filter_of_more_objects_than_its_segments_have_room_for_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { handles: Handles::new(0, 0), ..small() };
+    let backend = create(dir.path(), options.clone());
+    fill(&backend, 0..400);
+    let table = backend.shared.table();
+    let numbers: Vec<u32> = (1..16).collect();
+    let room: u64 = numbers.iter().map(|&number| segment_file(dir.path(), number).metadata().unwrap().len() / 48).sum();
+    let view = backend.shared.view(&table);
+    assert_eq!([0, room, room + 1].map(|records| view.may_have(&numbers, records)), [true, true, false]);
+    drop(table);
+    drop(backend);
+    let (objects, members) = (u64::from(u32::MAX), 1);
+    let buckets = objects.div_ceil(64);
+    for first in [0_u32, 16] {
+        let mut head = b"BCONEFLT".to_vec();
+        head.extend_from_slice(&first.to_le_bytes());
+        head.extend_from_slice(&(members as u32).to_le_bytes());
+        head.extend_from_slice(&objects.to_le_bytes());
+        head.extend_from_slice(&buckets.to_le_bytes());
+        let path = dir.path().join(SEGMENTS).join(format!("{first:08}-16.flt"));
+        std::fs::write(&path, head).unwrap();
+        let bytes = 40 + members * 24 + (buckets + 1) * 4 + buckets * 8 + objects * 3;
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+    }
+    let again = DiskBackend::open(storage(dir.path()), None, options, true).unwrap();
+    assert_there(&again, 0..400, 300);
+    assert!(again.read(&oid(1000).into()).unwrap().is_none());
+}
+
 #[test]
 fn what_is_read_without_a_map_is_checked_and_told() {
     let dir = tempfile::tempdir().unwrap();
