@@ -108,7 +108,7 @@ fn list(files: &Files, options: &ReadOptions, places: &mut Vec<(Range<usize>, En
     if listed.is_empty() && bytes > 0 && rest == 0 {
         return Err(damaged(0, None, format!("{bytes} bytes, and its secondary index is empty")));
     }
-    let (agreed, mut wrong) = if options.check { agreed(primary, &listed) } else { (listed.len(), None) };
+    let (agreed, mut wrong) = if options.check { agreed(primary, &listed, &files.chunk) } else { (listed.len(), None) };
     if rest != 0 && agreed == listed.len() {
         wrong = Some("its secondary index ends within an entry".to_owned());
     }
@@ -159,11 +159,14 @@ fn own_end(files: &Files, begin: u64) -> Option<u64> {
 
 /// Compares the relative slots of the primary index with the slots of the secondary one: returns for how many entries they
 /// agree, and what is wrong behind those.
-fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
+fn agreed(primary: &[u8], listed: &[Entry], chunk: &[u8]) -> (usize, Option<String>) {
     let (filled, fault) = filled_slots(primary);
-    // Relative slot 0 is that of a boundary block, whose entry has an epoch for a slot.
-    let start =
-        |(relative, entry): (&u32, &Entry)| (*relative > 0).then(|| entry.slot.wrapping_sub(u64::from(*relative)));
+    // Relative slot 0 is that of a boundary block, whose entry has an epoch for a slot. Another block there has its own, and
+    // should begin its chunk where the others do.
+    let is_ordinary = begins_ordinary(chunk);
+    let start = |(relative, entry): (&u32, &Entry)| {
+        (*relative > 0 || is_ordinary).then(|| entry.slot.wrapping_sub(u64::from(*relative)))
+    };
     let mut starts = filled.iter().zip(listed).map(start);
     let first = starts.clone().flatten().next();
     if let Some(index) = starts.position(|start| start.is_some() && start != first) {
@@ -177,6 +180,12 @@ fn agreed(primary: &[u8], listed: &[Entry]) -> (usize, Option<String>) {
         None => None,
     };
     (filled.len().min(listed.len()), reason)
+}
+
+/// Whether the first block of a chunk begins as one that is no boundary block.
+fn begins_ordinary(chunk: &[u8]) -> bool {
+    let Some([0x82, era]) = chunk.first_chunk::<2>() else { return false };
+    Era::from_tag(u64::from(*era)).is_some_and(|era| era != Era::ByronBoundary)
 }
 
 /// Looks whether the primary index has an offset for every slot of its chunk, which a node adds before it begins the next chunk.
@@ -305,7 +314,7 @@ impl Newest {
         }
         let Some(primary) = &files.primary else { return Some("its primary index is missing".to_owned()) };
         let listed: Vec<Entry> = entries(secondary).0.collect();
-        agreed(primary, &listed).1
+        agreed(primary, &listed, &files.chunk).1
     }
 }
 
