@@ -50,7 +50,7 @@ impl Numbers {
 /// Parts the words of a value: an odd number, by which no word's product is 0.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What is compared of entries that were read: a sum in which every key and every byte of a value counts.
+/// What is compared of entries that were read: a sum in which every key, every byte of a value and their order count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(super) entries: u64,
@@ -65,7 +65,9 @@ impl Sum {
         let (words, rest) = value.as_chunks();
         let start = rest.iter().fold(value.len() as u64, |sum, byte| sum << 8 | u64::from(*byte));
         let add = |sum: u64, word: &[u8; 8]| sum.wrapping_mul(ODD).wrapping_add(u64::from_le_bytes(*word));
-        self.total = self.total.wrapping_add(words.iter().fold(start, add));
+        let weight = words.iter().fold(start, add);
+        // So that two entries that hold each other's values have another sum.
+        self.total = self.total.wrapping_mul(ODD).wrapping_add(weight);
     }
 
     /// Takes in an entry.

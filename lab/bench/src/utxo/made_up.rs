@@ -1,6 +1,6 @@
 //! Entries that are made up from their numbers, and batches of them.
 
-use crate::workload::Random;
+use crate::workload::{Random, add_up};
 
 pub(super) const KEY_BYTES: usize = 34;
 pub(super) const VALUE_BYTES: usize = 60;
@@ -84,11 +84,11 @@ impl Set {
         Batch { lookups, sum, added, removed }
     }
 
-    /// Returns keys of the set, chosen at random, and the sum of their values.
+    /// Returns keys of the set, chosen at random, and what their values add up to in this order.
     pub(super) fn random_keys(&self, seed: u64, count: u64) -> (Vec<Key>, u64) {
         let mut random = Random::new(seed + 7);
         let numbers: Vec<u64> = (0..count).map(|_| self.first + random.below(self.len())).collect();
-        let sum = numbers.iter().fold(0_u64, |sum, number| sum.wrapping_add(weight(&value(*number))));
+        let sum = numbers.iter().fold(0, |sum, number| add_up(sum, weight(&value(*number))));
         (numbers.into_iter().map(key).collect(), sum)
     }
 

@@ -10,7 +10,7 @@ use super::{
     COMPARED_MAX, Retained, UtxoTable,
     made_up::{Batch, Key, Set, weight},
 };
-use crate::{BenchError, error::Result, measure::Run};
+use crate::{BenchError, error::Result, measure::Run, workload::add_up};
 
 /// Values lie in their directory.
 const FORMAT: Native = Native::new().inline(128);
@@ -79,7 +79,7 @@ impl UtxoTable for NativeSet {
     fn look_up(&mut self, keys: &[Key]) -> Result<u64> {
         let mut sum = 0_u64;
         for key in keys {
-            sum = sum.wrapping_add(self.map.get(key)?.map_or(0, |value| weight(&value)));
+            sum = add_up(sum, self.map.get(key)?.map_or(0, |value| weight(&value)));
         }
         Ok(sum)
     }
@@ -132,6 +132,20 @@ impl UtxoTable for NativeSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_values_of_other_entries_add_up_to_something_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = Set::new(1000);
+        let mut native = NativeSet::create(dir.path(), Durability::None, None).unwrap();
+        native.load(&set).unwrap();
+        let (mut keys, sum) = set.random_keys(1, 20);
+        assert_eq!(native.look_up(&keys).unwrap(), sum);
+        assert_ne!(keys[3], keys[7]);
+        // As where two entries hold each other's values.
+        keys.swap(3, 7);
+        assert_ne!(native.look_up(&keys).unwrap(), sum);
+    }
 
     #[test]
     fn few_batches_have_looked_at_the_files() {

@@ -14,6 +14,7 @@ use crate::{
     error::Result,
     measure::{Run, folder_bytes},
     peers::PEER_CACHE_BYTES,
+    workload::add_up,
 };
 
 pub(super) struct FjallSet {
@@ -68,7 +69,7 @@ impl UtxoTable for FjallSet {
         let snapshot = self.database.snapshot();
         let mut sum = 0_u64;
         for key in keys {
-            sum = sum.wrapping_add(snapshot.get(&self.entries, key).map_err(failed)?.map_or(0, |value| weight(&value)));
+            sum = add_up(sum, snapshot.get(&self.entries, key).map_err(failed)?.map_or(0, |value| weight(&value)));
         }
         Ok(sum)
     }

@@ -15,6 +15,14 @@ struct Fake {
     flipped: Option<usize>,
 }
 
+impl Fake {
+    /// Gives two entries each other's values.
+    fn exchange(&mut self) {
+        let [one, other] = [key(3), key(7)].map(|key| self.entries[&key].clone());
+        self.entries.extend([(key(3), other), (key(7), one)]);
+    }
+}
+
 impl MapEngine for Fake {
     fn load(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<()> {
         self.set(entries)
@@ -64,12 +72,13 @@ fn round(operation: Operation) -> Command {
 #[test]
 fn what_is_wrong_with_a_map_is_told_before_it_is_renewed_and_when_it_is_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let faults: [(&str, Fault); 5] = [
+    let faults: [(&str, Fault); 6] = [
         ("", |_| {}),
         ("the root is wrong", |map| map.root = Some("wrong")),
         ("4 versions are kept of 3", |map| map.versions += 1),
         ("were read", |map| map.flipped = Some(0)),
         ("were read", |map| map.flipped = Some(7)),
+        ("were read", Fake::exchange),
     ];
     for (index, (reason, fault)) in faults.into_iter().enumerate() {
         let ends = [
@@ -110,6 +119,19 @@ fn engines_are_right_however_often_they_are_compared() {
         for command in commands {
             assert_eq!(child.answer(&command).wrong, None, "{engine:?}: {command:?}");
         }
+    }
+}
+
+#[test]
+fn the_order_of_values_counts() {
+    let sum = |values: [&[u8]; 2]| {
+        let mut sum = Sum::default();
+        values.iter().for_each(|value| sum.value(value));
+        sum
+    };
+    for (one, other) in [(&[1_u8; 8], &[2_u8; 8]), (&[0; 8], &[0xff; 8])] {
+        assert_ne!(sum([one, other]), sum([other, one]));
+        assert_eq!(sum([one, other]), sum([one, other]));
     }
 }
 
