@@ -195,17 +195,20 @@ fn keep(session: &mut Session, done: Result<Vec<Row>>) {
     };
     let Some((ours, theirs)) = rows.split_first() else { return };
     for row in theirs {
-        let times = ours.ops_per_sec / row.ops_per_sec.max(f64::MIN_POSITIVE);
-        let (scenario, name, wrong) = (&row.scenario, &row.name, row.wrong.as_deref());
-        say!(
-            "{scenario}: {name} {}/s, ours {}/s, {times:.1} times as fast{}",
-            rate(row.ops_per_sec),
-            rate(ours.ops_per_sec),
-            wrong.map_or_else(String::new, |reason| format!("; WRONG: {reason}"))
-        );
+        say!("{}", told(row, ours));
     }
     let machine = session.machine.clone();
     rows.into_iter().for_each(|row| session.keep(row.on(&machine)));
+}
+
+/// Says how fast a store of Irmin and ours are; where one of them is wrong, that in place of a ratio.
+fn told(row: &Row, ours: &Row) -> String {
+    let Row { scenario, name, .. } = row;
+    let rates = format!("{scenario}: {name} {}/s, ours {}/s", rate(row.ops_per_sec), rate(ours.ops_per_sec));
+    match row.wrong.as_ref().or(ours.wrong.as_ref()) {
+        Some(reason) => format!("{rates}; WRONG: {reason}"),
+        None => format!("{rates}, {:.1} times as fast", ours.ops_per_sec / row.ops_per_sec.max(f64::MIN_POSITIVE)),
+    }
 }
 
 #[cfg(test)]

@@ -65,6 +65,17 @@ fn other_work_other_answers_and_other_ids_are_wrong() {
     assert_eq!(wrong(&Row { wrong: Some("first".into()), ..replayed(4) }, &ours, None), "first");
 }
 
+#[test]
+fn what_is_wrong_is_told_in_no_ratio() {
+    let (ours, theirs) = (row("ours", 20.0), row("irmin", 10.0));
+    let said = told(&theirs, &ours);
+    assert!(said.ends_with("irmin 10/s, ours 20/s, 2.0 times as fast"), "{said}");
+    let wrong = |row: &Row| Row { wrong: Some("the root is another".into()), ..row.clone() };
+    for said in [told(&wrong(&theirs), &ours), told(&theirs, &wrong(&ours))] {
+        assert!(said.ends_with("ours 20/s; WRONG: the root is another"), "{said}");
+    }
+}
+
 /// Does the step, very small, with a program; returns the session.
 fn step(irmin: &Irmin, dir: &Path, trace: Option<&Path>, quick: bool) -> Session {
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --runs 2 --in-process --quick";
