@@ -14,7 +14,7 @@ use crate::{
     job::Switches,
     limits::Limits,
     machine::Machine,
-    report::{self, Row, json},
+    report::{self, Row, json, same_machine},
     scratch,
 };
 
@@ -272,13 +272,42 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
     row
 }
 
-/// Notes for a synced row what its work takes without syncs, with one sync for each commit on top.
+/// Notes for a synced row what its work takes without syncs, with one sync for each commit on top. What is wrong, or was
+/// measured on another machine, says nothing of it.
 pub(crate) fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
     let unsynced = ReplayJob { durability: DurabilityName::None, ..job.clone() }.row_name();
-    let Some(other) = others.iter().find(|other| other.name == unsynced && other.scenario == row.scenario) else {
-        return;
-    };
+    let is_it = |other: &&Row| other.name == unsynced && other.scenario == row.scenario;
+    let other = others.iter().find(is_it).filter(|other| other.is_right() && same_machine(row, other));
+    let Some(other) = other else { return };
     if let (DurabilityName::Synced, Some(us), Some(replay)) = (job.durability, row.fdatasync_us, &mut row.replay) {
         replay.synced_floor_s = Some(other.total_time + row.commits as f64 * us / 1e6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_is_made_of_a_row_that_is_right_and_of_the_same_machine() {
+        let mut job = ReplayJob::new("made.repr", ".");
+        (job.backend, job.durability) = (BackendName::Disk, DurabilityName::Synced);
+        let unsynced = Row {
+            name: "bristlecone disk none".into(),
+            scenario: job.scenario(9),
+            total_time: 2.0,
+            cpu: "one".into(),
+            ..Row::default()
+        };
+        let floor = |other: Row| {
+            let replay = Some(Box::default());
+            let mut row = Row { name: job.row_name(), commits: 9, fdatasync_us: Some(1e6), replay, ..unsynced.clone() };
+            set_floor(&mut row, &job, &[other]);
+            row.replay.unwrap().synced_floor_s
+        };
+        assert_eq!(floor(unsynced.clone()), Some(11.0));
+        assert_eq!(floor(Row { wrong: Some("the root is another".into()), ..unsynced.clone() }), None);
+        assert_eq!(floor(Row { cpu: "two".into(), ..unsynced.clone() }), None);
+        assert_eq!(floor(Row { scenario: job.scenario(10), ..unsynced.clone() }), None);
     }
 }

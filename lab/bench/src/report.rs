@@ -18,6 +18,7 @@ pub(crate) mod views;
 
 pub use chain::{ChainFigures, ChainSample};
 pub use figures::{GcFigures, GcSample, GiantFigures, ImportFigures, MapFigures, ReplayFigures, Rows, SampleFigures};
+pub(crate) use places::same_machine;
 pub(crate) use row::middle;
 pub use row::{Row, median};
 pub(crate) use select::BESIDE_IRMIN;

@@ -60,7 +60,7 @@ fn same(one: &Row, other: &Row) -> bool {
 }
 
 /// Whether two rows were measured on the same machine, so that their rates can be compared.
-pub(super) fn same_machine(one: &Row, other: &Row) -> bool {
+pub(crate) fn same_machine(one: &Row, other: &Row) -> bool {
     let parts = |row: &Row| [row.cpu.clone(), row.kernel.clone(), row.filesystem.clone()];
     one.cores == other.cores && parts(one) == parts(other)
 }
