@@ -56,16 +56,18 @@ pub(super) fn chart(rows: &[&Row]) -> Option<String> {
         panels.push(panel(format!("The longest commit, {named}"), longest, lines, time));
     }
     panels.retain(|panel| !panel.lines.is_empty());
-    let occurs = |store: &&(&str, &str, Colour, bool)| {
-        shown.iter().any(|(_, row)| row.backend == store.0 && row.durability == store.1)
+    // No two stores have the same colour and stroke.
+    let is_drawn = |store: &&(&str, &str, Colour, bool)| {
+        panels.iter().flat_map(|panel| &panel.lines).any(|line| (line.colour, line.dashed) == (store.2, store.3))
     };
-    let legend = STORES.iter().filter(occurs).map(|(backend, durability, colour, is_dashed)| {
+    let entry = |(backend, durability, colour, is_dashed): &(&str, &str, Colour, bool)| {
         (*colour, format!("{backend} {durability}{}", if *is_dashed { " - -" } else { "" }))
-    });
+    };
+    let legend = STORES.iter().filter(is_drawn).map(entry).collect();
     let chart = Lines {
         title: TITLE.into(),
         about: "Lines over time: the bytes of the files, and the longest commit of each stretch.".into(),
-        legend: legend.collect(),
+        legend,
         columns: 2,
         panels,
         marks: false,

@@ -70,7 +70,7 @@ fn commits_beside_collections_have_a_chart_over_time() {
     let charts = drawn(&rows);
     let [("gc.svg", svg)] = &charts[..] else { panic!("one chart: {charts:?}") };
     assert!(svg.contains("Files, 1 k entries") && svg.contains("The longest commit, 1 k entries"));
-    assert!(svg.contains("plain lmdb synced"));
+    assert!(svg.contains("plain lmdb synced") && !svg.contains("git none"), "what has no line is in no legend: {svg}");
     assert_eq!(svg.matches("<polyline").count(), 4, "one sample is no line");
     assert!(collections(&[Row { wrong: Some("bad".into()), ..rows[0].clone() }]).is_none());
 }
@@ -242,5 +242,7 @@ fn a_line_of_the_made_up_set_is_of_one_way_to_run() {
     assert!(drawn(&[forgets.clone(), larger.clone()]).is_empty(), "one point is no line");
     let charts = drawn(&[usual.clone(), larger.clone()]);
     assert_eq!(charts[0].0, "utxo.svg");
-    assert_eq!(drawn(&[forgets, set("beside-fjall", 1000, 70.0), usual, larger]), charts);
+    // One point is no line, and nothing of the legend.
+    let synced = Row { durability: "synced".into(), ..set("", 1000, 40.0) };
+    assert_eq!(drawn(&[forgets, set("beside-fjall", 1000, 70.0), usual, larger, synced]), charts);
 }

@@ -39,6 +39,7 @@ pub(super) fn chart(rows: &[&Row]) -> Option<String> {
     if rates.is_empty() {
         return None;
     }
+    let drawn: Vec<Colour> = rates.iter().map(|line| line.colour).collect();
     let panel = |title: &str, y: Axis, lines: Vec<Line>, value: fn(f64) -> String| Panel {
         title: title.into(),
         x: Axis::log("entries, logarithmic", count),
@@ -52,11 +53,9 @@ pub(super) fn chart(rows: &[&Row]) -> Option<String> {
         panel("Anonymous memory", Axis::linear("", size), line(|row| row.rss_anon_kb as f64 * 1024.0), bytes),
         panel("Files", Axis::log("logarithmic", size), line(|row| row.file_bytes as f64), bytes),
     ];
-    let occurs = |(backend, durability, _): &&(&str, &str, Colour)| {
-        batches.iter().any(|row| row.backend == *backend && row.durability == *durability)
-    };
-    let legend =
-        STORES.iter().filter(occurs).map(|(backend, durability, colour)| (*colour, format!("{backend} {durability}")));
+    let is_drawn = |store: &&(&str, &str, Colour)| drawn.contains(&store.2);
+    let entry = |(backend, durability, colour): &(&str, &str, Colour)| (*colour, format!("{backend} {durability}"));
+    let legend = STORES.iter().filter(is_drawn).map(entry);
     let chart = Lines {
         title: TITLE.into(),
         about: "Lines over the number of entries: operations per second, memory, and the size of the files.".into(),
