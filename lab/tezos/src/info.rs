@@ -22,8 +22,8 @@ use spread::Spread;
 const DEPTH_MAX: usize = 32;
 /// How many of the largest commits are named.
 const LARGEST: usize = 10;
-/// How much of their messages is kept, in bytes.
-const MESSAGE_BYTES_MAX: usize = 200;
+/// How much of their messages, and of hashes, is kept, in bytes.
+const TEXT_BYTES_MAX: usize = 200;
 
 /// Ranges of sizes of values, in bytes: from, and up to and with.
 pub const VALUE_BUCKETS: [(u64, Option<u64>); 4] = [(0, Some(31)), (32, Some(127)), (128, Some(511)), (512, None)];
@@ -93,9 +93,9 @@ pub struct LargeCommit {
     pub rows: u64,
     /// Their bytes in the trace, lengths included.
     pub bytes: u64,
-    /// Its recorded hash, as base58 text.
+    /// Its recorded hash, as base58 text; of what is longer than 200 bytes, and so no hash, the first 200.
     pub hash: Vec<u8>,
-    /// Its message.
+    /// Its message, of which the first 200 bytes are kept.
     pub message: Vec<u8>,
 }
 
@@ -158,7 +158,7 @@ impl TraceInfo {
         match *row {
             Row::Checkout { hash, output } => {
                 // Of the commit read last, `current` still has the hash.
-                self.old_checkouts += u64::from(hash.value != self.current.hash);
+                self.old_checkouts += u64::from(start(hash.value) != self.current.hash);
                 self.output(output);
             }
             Row::Add { value, input, output, .. } => {
@@ -179,9 +179,9 @@ impl TraceInfo {
             }
             Row::Commit { hash, date, message, input, .. } => {
                 self.current.hash.clear();
-                self.current.hash.extend_from_slice(hash.value);
+                self.current.hash.extend_from_slice(start(hash.value));
                 self.current.message.clear();
-                self.current.message.extend_from_slice(&message[..message.len().min(MESSAGE_BYTES_MAX)]);
+                self.current.message.extend_from_slice(start(message));
                 self.first_date.get_or_insert(date);
                 self.last_date = Some(date);
                 self.input(input);
@@ -209,6 +209,11 @@ impl TraceInfo {
         self.current.index += 1;
         (self.current.rows, self.current.bytes) = (0, 0);
     }
+}
+
+/// Returns what is kept of a text.
+fn start(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(TEXT_BYTES_MAX)]
 }
 
 /// What was found.

@@ -6,6 +6,9 @@ use bristlecone::escape;
 
 use crate::{cursor::Cursor, encode::put_string};
 
+/// Messages show so many bytes of a key, slashes between steps included.
+const SHOWN_BYTES_MAX: usize = 4096;
+
 /// A key: a path as a list of steps, in the trace's own encoding (a count, then each step with its length).
 ///
 /// Steps are any bytes: empty ones and ones with slashes are legal in a trace.
@@ -38,6 +41,24 @@ impl<'a> Key<'a> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Returns the key as messages have it: as it is displayed, but that a very long one is cut.
+    pub(crate) fn shown(&self) -> String {
+        let (mut shown, mut left) = (String::new(), SHOWN_BYTES_MAX);
+        for (index, step) in self.steps().enumerate() {
+            if index > 0 {
+                shown.push('/');
+            }
+            let end = step.len().min(left);
+            shown.push_str(&escape(&step[..end]).replace('/', "%2F"));
+            if end < step.len() || left == 0 {
+                shown.push('…');
+                break;
+            }
+            left = (left - end).saturating_sub(1);
+        }
+        shown
     }
 
     /// Returns a copy of it.
@@ -193,6 +214,21 @@ mod tests {
         assert_eq!(KeyBuf::from_steps([&b"a"[..], b"\xff"]).to_string(), "a/%FF");
         key.clear();
         assert!(key.as_key().is_empty() && key == KeyBuf::new());
+    }
+
+    #[test]
+    fn very_long_keys_are_cut_in_messages() {
+        let longest = "x".repeat(SHOWN_BYTES_MAX);
+        for steps in [&["a", "b/c", ""][..], &["data"; 500], &[&longest[..]], &[]] {
+            let key = KeyBuf::from_steps(steps);
+            assert_eq!(key.as_key().shown(), key.to_string());
+        }
+        for steps in [vec!["x".repeat(1 << 20)], vec![String::new(); 1 << 20], vec!["data".to_owned(); 1 << 20]] {
+            let key = KeyBuf::from_steps(&steps);
+            let shown = key.as_key().shown();
+            let start = shown.strip_suffix('…').unwrap();
+            assert!((4000..=4097).contains(&start.len()) && key.to_string().starts_with(start), "{}", start.len());
+        }
     }
 
     #[test]

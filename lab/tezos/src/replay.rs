@@ -314,8 +314,8 @@ impl<F: Format> Replay<F> {
 
     fn place(&self, row: &Row<'_>, offset: u64) -> Place {
         let key = match row {
-            Row::Copy { source, destination, .. } => format!("{source} to {destination}"),
-            _ => row.key().map(|key| key.to_string()).unwrap_or_default(),
+            Row::Copy { source, destination, .. } => format!("{} to {}", source.shown(), destination.shown()),
+            _ => row.key().map(|key| key.shown()).unwrap_or_default(),
         };
         // A row that fails was not counted, nor its commit; both are counted from 1.
         let (commit, number) = (self.meter.commits() + 1, self.meter.block_rows() + 1);

@@ -68,3 +68,21 @@ fn the_ten_largest_are_kept_in_order() {
     assert!(info.largest().iter().all(|commit| commit.rows == commit.index * 7 % 20 + 1));
     assert!(info.largest()[0].bytes > info.largest()[9].bytes);
 }
+
+#[test]
+fn of_long_hashes_and_messages_little_is_kept() {
+    let (long, other) = ([b'a'; 10_000], [b'b'; 10_000]);
+    let commit = Row::Commit {
+        hash: Scoped::keep(&long),
+        date: 0,
+        message: &long,
+        parents: Default::default(),
+        input: Scoped::keep(0),
+    };
+    let checkout = |hash| Row::Checkout { hash: Scoped::keep(hash), output: Scoped::keep(1) };
+    let info = info(&[commit, checkout(&long[..]), checkout(&other[..])]);
+    assert_eq!((info.last_commit(), info.old_checkouts()), (&long[..200], 1));
+    let largest = &info.largest()[0];
+    assert_eq!((largest.hash.len(), largest.message.len()), (200, 200));
+    assert!(largest.hash.capacity() < 10_000);
+}

@@ -81,7 +81,7 @@ pub struct Place {
     pub row: u64,
     /// What the row does.
     pub operation: &'static str,
-    /// The key, as the trace has it; empty where the row has none.
+    /// The key, as the trace has it, or its first 4,096 bytes; empty where the row has none.
     pub key: String,
 }
 

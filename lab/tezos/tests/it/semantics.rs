@@ -226,6 +226,12 @@ fn the_row_is_named_that_gets_another_answer() {
 }
 
 #[test]
+fn a_row_with_a_very_long_key_is_named_by_its_start() {
+    let (place, _) = Trace::new().mem(&"x".repeat(1 << 20), true, 0).fails();
+    assert_eq!(place.key, format!("{}…", "x".repeat(4096)));
+}
+
+#[test]
 fn copying_nothing_fails() {
     let (place, fault) = Trace::new().add("a", "1", keep(0), 1).copy("b/c", "d", 1, 2).fails();
     assert!(matches!(fault, Fault::NoSource) && fault.is_wrong());
