@@ -4,9 +4,9 @@ use std::{fs, sync::Arc};
 
 use bristlecone::storage::RealStorage;
 
-use super::{read, read_until};
+use super::{all, copy, read, read_until};
 use crate::{
-    Block, ChainError, Era, Genesis, ReadOptions,
+    Block, ChainError, Era, Genesis, ReadOptions, TornTail,
     immutable::Appender,
     made_up::{byron_blocks, empty_blocks, files_of},
 };
@@ -173,4 +173,25 @@ fn a_block_far_behind_the_last_one_makes_no_endless_row_of_chunks() {
     let near = byron_blocks(&[(0, Some(0)), (2, Some(0))]);
     appender.append(&Block::parse_with(&near[1], 10).unwrap()).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 9);
+}
+
+#[test]
+fn a_block_at_the_place_of_a_boundary_block_is_told() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (number, sound) in [(1_u32, 101), (3, 400)] {
+        let file = dir.path().join(format!("{number:05}.primary"));
+        let bytes = fs::read(&file).unwrap();
+        // The first block is of the first slot of its chunk, which is relative slot 1.
+        assert_eq!(bytes[5..13], [0, 0, 0, 0, 0, 0, 0, 56]);
+        let mut altered = bytes.clone();
+        altered[8] = 56;
+        fs::write(&file, altered).unwrap();
+        let strict = ReadOptions::default().tail(TornTail::Refuse);
+        let (points, ended) = read_until(&[dir.path().to_owned()], strict);
+        assert_eq!(points, whole[..sound], "chunk {number}");
+        let Err(ChainError::Damaged { chunk, reason, .. }) = ended else { panic!("chunk {number}: {ended:?}") };
+        assert_eq!((chunk, &*reason), (number, "its indexes disagree about the slot of entry 1"));
+        fs::write(&file, bytes).unwrap();
+    }
 }

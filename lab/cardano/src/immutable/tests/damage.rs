@@ -318,27 +318,6 @@ fn older_chunks_that_are_numbered_in_another_way_may_have_primary_indexes_of_oth
 }
 
 #[test]
-fn a_block_at_the_place_of_a_boundary_block_is_told() {
-    let dir = copy("devnet/immutable");
-    let whole = all("devnet");
-    for (number, sound) in [(1_u32, 101), (3, 400)] {
-        let file = dir.path().join(format!("{number:05}.primary"));
-        let bytes = fs::read(&file).unwrap();
-        // The first block is of the first slot of its chunk, which is relative slot 1.
-        assert_eq!(bytes[5..13], [0, 0, 0, 0, 0, 0, 0, 56]);
-        let mut altered = bytes.clone();
-        altered[8] = 56;
-        fs::write(&file, altered).unwrap();
-        let strict = ReadOptions::default().tail(TornTail::Refuse);
-        let (points, ended) = read_until(&[dir.path().to_owned()], strict);
-        assert_eq!(points, whole[..sound], "chunk {number}");
-        let Err(ChainError::Damaged { chunk, reason, .. }) = ended else { panic!("chunk {number}: {ended:?}") };
-        assert_eq!((chunk, &*reason), (number, "its indexes disagree about the slot of entry 1"));
-        fs::write(&file, bytes).unwrap();
-    }
-}
-
-#[test]
 fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
     let dir = copy("devnet/immutable");
     let whole = all("devnet");
