@@ -55,10 +55,10 @@ impl ImmutableDb {
     /// Returns what the secondary index of a chunk lists: of a chunk that is being written only whole entries.
     ///
     /// # Errors
-    /// [`ChainError::Io`].
+    /// [`ChainError::TooLarge`]; [`ChainError::Io`].
     pub fn listed(&self, chunk: u32) -> Result<Vec<Listed>, ChainError> {
         let secondary = self.dir.join(file_name(chunk, Part::Secondary));
-        let bytes = fs::read(&secondary).map_err(ChainError::io(&secondary))?;
+        let bytes = sources::read_file(&secondary)?;
         let file = self.dir.join(file_name(chunk, Part::Chunk));
         let end = fs::metadata(&file).map_err(ChainError::io(&file))?.len();
         let all: Vec<_> = entries(&bytes).0.collect();
@@ -104,5 +104,24 @@ impl ImmutableDb {
             }
             Err(error) => Err(ChainError::io(&path)(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secondary_index_that_is_too_large_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |part| dir.path().join(file_name(1, part));
+        fs::write(file(Part::Chunk), [7_u8; 10]).unwrap();
+        fs::write(file(Part::Secondary), [0_u8; 56]).unwrap();
+        let db = ImmutableDb::open(dir.path()).unwrap();
+        assert_eq!(db.listed(1).unwrap()[0].place, BlockPlace { chunk: 1, offset: 0, bytes: 10 });
+        let secondary = File::options().write(true).open(file(Part::Secondary)).unwrap();
+        secondary.set_len((256 << 20) + 1).unwrap();
+        let error = db.listed(1).unwrap_err();
+        assert!(matches!(error, ChainError::TooLarge { bytes: 268_435_457, .. }), "{error}");
     }
 }

@@ -167,7 +167,7 @@ fn open(
 }
 
 /// Reads a whole file that is not too large.
-fn read_file(path: &Path) -> Result<Vec<u8>, ChainError> {
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, ChainError> {
     let mut file = File::open(path).map_err(ChainError::io(path))?;
     let bytes = file.metadata().map_err(ChainError::io(path))?.len();
     read_whole(&mut file, bytes, &path.display().to_string())
