@@ -31,7 +31,9 @@
 //! One process at a time has the store open. `docs/formats/lsm.md` lists the bytes.
 
 mod backend;
+mod error;
 mod options;
 
 pub use backend::LsmBackend;
+pub use error::LsmError;
 pub use options::LsmOptions;

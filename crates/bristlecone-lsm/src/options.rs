@@ -11,6 +11,9 @@ pub struct LsmOptions {
     pub lock_wait_ms: u64,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,
+    /// How long an append waits, in milliseconds, while the database writes and merges tables more slowly than appends come. Then
+    /// it fails with [`LsmError::Busy`](crate::LsmError::Busy) and has changed nothing; later ones may have room.
+    pub room_wait_ms: u64,
     /// After how many bytes of pages the index by id is written; so much is read again, at most, by the first search
     /// for an id after opening.
     pub index_bytes: u64,
@@ -27,6 +30,7 @@ bristlecone::setters! {
         cache_bytes: u64,
         lock_wait_ms: u64,
         grouped_ms: u64,
+        room_wait_ms: u64,
         index_bytes: u64,
         memtable_bytes: u64,
         background: bool,
@@ -39,6 +43,7 @@ impl Default for LsmOptions {
             cache_bytes: 64 << 20,
             lock_wait_ms: 10_000,
             grouped_ms: 10,
+            room_wait_ms: 60_000,
             index_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
             background: true,

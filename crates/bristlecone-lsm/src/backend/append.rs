@@ -130,9 +130,10 @@ impl OpenStore {
         for request in requests {
             outcomes.push(self.take_in(request, &mut group, &mut state, &mut writer.buffer));
         }
-        let written = self.poison.check().and_then(|()| {
-            let written = self.write(&group, &state, synced);
-            self.poisoning(written)
+        let written = self.poison.check().and_then(|()| match self.write(&group, &state, synced) {
+            // There was no room in time, and nothing was changed.
+            Err(error @ Error::Backend { .. }) => Err(error),
+            written => self.poisoning(written),
         });
         match written {
             Ok(()) => {

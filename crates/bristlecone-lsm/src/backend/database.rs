@@ -29,7 +29,7 @@ use super::{
     counts,
     refs::{self, State},
 };
-use crate::LsmOptions;
+use crate::{LsmError, LsmOptions};
 
 /// The folder of the database, in the store's.
 pub(super) const FOLDER: &str = "lsm";
@@ -64,9 +64,8 @@ const FULL_BYTES: u64 = 128 << 20;
 /// How often blocks of data restart, level by level. It is what fjall does by itself, with a word more: fjall keeps a keyspace's options
 /// and does not tell from which size on it takes a memtable for full, so that this says of a keyspace that it is [`FULL_BYTES`].
 const RESTARTS: [u8; 3] = [10, 16, 16];
-/// How often a waiting append looks again, and how long it waits at most.
+/// How often a waiting append looks again.
 const PAUSE: Duration = Duration::from_millis(1);
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The database of a store.
 pub(super) struct Database {
@@ -80,6 +79,8 @@ pub(super) struct Database {
     /// To so many bytes a memtable may grow before appends wait. `None`: not beyond what it is sealed from, since fjall may take it for
     /// full; versions of before made such keyspaces.
     memtable_bytes_max: Option<u64>,
+    /// How long a change waits for room at most.
+    room_wait: Duration,
 }
 
 /// Changes that are made together.
@@ -152,7 +153,8 @@ impl Database {
                 let may_grow = [&records, &ids, &refs].iter().all(is_new);
                 let grown = memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
                 let memtable_bytes_max = may_grow.then_some(grown.min(FULL_BYTES));
-                Ok(Self { db, records, ids, refs, path, memtable_bytes, memtable_bytes_max })
+                let room_wait = Duration::from_millis(options.room_wait_ms);
+                Ok(Self { db, records, ids, refs, path, memtable_bytes, memtable_bytes_max, room_wait })
             }
             None => Err(lost(&path, "the database of this store lacks a keyspace")),
         }
@@ -174,7 +176,8 @@ impl Database {
         [(&self.records, self.memtable_bytes), (&self.refs, other), (&self.ids, other)]
     }
 
-    /// Waits until the database can take more; `from_index`: also of what leaves the index, which nobody else waits for.
+    /// Waits until the database can take more; `from_index`: also of what leaves the index, which nobody else waits for. An
+    /// [`Error::Backend`] says that there was no room in time.
     fn wait_for_room(&self, from_index: bool) -> Result<()> {
         let is_full = |(keyspace, bytes_max): (&Keyspace, u64)| {
             let tree = &keyspace.tree;
@@ -188,9 +191,10 @@ impl Database {
         while is_full(records) || is_full(refs) || from_index && is_full(ids) {
             // Fails if the database's thread ended with an error.
             guarded(&self.path, || self.db.persist(PersistMode::Buffer))?;
-            if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {
-                let error = io::Error::new(io::ErrorKind::TimedOut, "tables are not written and merged any more");
-                return Err(Error::io(self.path.display().to_string(), error));
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            if waited > self.room_wait {
+                let waited_ms = waited.as_millis() as u64;
+                return Err(Error::backend(self.path.display().to_string(), LsmError::Busy { waited_ms }));
             }
             thread::sleep(PAUSE);
         }
@@ -337,7 +341,8 @@ impl Changes<'_> {
         self.from_index = true;
     }
 
-    /// Makes the changes, all or none: the system has them when this returns, the medium if `sync` is set.
+    /// Makes the changes, all or none: the system has them when this returns, the medium if `sync` is set. With an
+    /// [`Error::Backend`] none is made, and the database goes on.
     pub(super) fn make(self, sync: bool) -> Result<()> {
         self.database.wait_for_room(self.from_index)?;
         let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
@@ -393,7 +398,12 @@ fn lost(path: &Path, reason: &str) -> Error {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use super::*;
+    use bristlecone::{Batch, Kind, ObjRef, Sink as _, engine::FormatTag};
+
+    use super::{super::open_store::OpenStore, *};
+
+    /// How long tests wait at most.
+    const WAIT_MAX: Duration = Duration::from_secs(60);
 
     /// Makes a small page.
     fn put(database: &Database, number: u64) -> Result<()> {
@@ -516,5 +526,37 @@ mod tests {
             assert!(!is_made, "{} memtables are sealed", SEALED_MAX + 1);
         });
         assert!(database.page(99).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_append_that_finds_no_room_in_time_fails_and_later_ones_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let options = LsmOptions::default().room_wait_ms(200);
+        let store = OpenStore::create(dir.path(), format, options.clone()).unwrap();
+        let oid = |number: usize| Oid::from_array([number as u8; 32]);
+        let append = |number| {
+            let mut batch = Batch::new();
+            batch.put(Kind::Contents, oid(number), b"a value", &[], &[]);
+            store.append_unmoved(&batch)
+        };
+        let table = store.database.records.tree.get_flush_lock();
+        for number in 0..=SEALED_MAX {
+            append(number).unwrap();
+            assert!(store.database.records.rotate_memtable().unwrap());
+        }
+        let refused = append(99);
+        let Err(Error::Backend { source, .. }) = &refused else { panic!("{refused:?}") };
+        assert!(matches!(source.downcast_ref(), Some(LsmError::Busy { waited_ms: 200.. })), "{source}");
+        drop(table);
+        let since = Instant::now();
+        while let Err(error) = append(99) {
+            assert!(matches!(error, Error::Backend { .. }) && since.elapsed() < WAIT_MAX, "{error}");
+        }
+        drop(store);
+        let store = OpenStore::open(dir.path(), options, false).unwrap();
+        for number in (0..=SEALED_MAX).chain([99]) {
+            assert!(store.read(&ObjRef::from(oid(number))).unwrap().is_some(), "{number}");
+        }
     }
 }
