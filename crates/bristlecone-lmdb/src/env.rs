@@ -35,6 +35,7 @@ use lmdb_master_sys as ffi;
 pub(crate) mod layout;
 pub(crate) mod lock_file;
 pub(crate) mod pages;
+pub(crate) mod per_process;
 mod pool;
 mod readers;
 mod txn;

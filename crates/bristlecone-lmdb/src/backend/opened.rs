@@ -25,6 +25,7 @@ use super::{
 use crate::env::{
     self, Code, DATA, Database, Env, EnvOptions, LOCK, Txn,
     layout::{self, DataFile},
+    per_process::PerProcess,
 };
 
 /// The backend's name.
@@ -115,11 +116,7 @@ struct OpenFolder {
     store: Weak<OpenStore>,
 }
 
-static OPEN: Mutex<Vec<OpenFolder>> = Mutex::new(Vec::new());
-
-fn open_folders() -> MutexGuard<'static, Vec<OpenFolder>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static OPEN: PerProcess<OpenFolder> = PerProcess::new();
 
 impl OpenMark {
     /// Marks a folder, or returns the store that is open there.
@@ -135,7 +132,7 @@ impl OpenMark {
         let (origin, folder) = (Origin::here(), (found.dev(), found.ino()));
         let since = Instant::now();
         loop {
-            let mut open = open_folders();
+            let mut open = OPEN.lock();
             match open.iter().find(|open| open.origin == origin && open.folder == folder) {
                 None => {
                     open.push(OpenFolder { origin, folder, store: Weak::new() });
@@ -158,7 +155,7 @@ impl OpenMark {
     }
 
     fn serve(&self, store: &Arc<OpenStore>) {
-        let mut open = open_folders();
+        let mut open = OPEN.lock();
         if let Some(open) = open.iter_mut().find(|open| open.origin == self.origin && open.folder == self.folder) {
             open.store = Arc::downgrade(store);
         }
@@ -167,7 +164,7 @@ impl OpenMark {
 
 impl Drop for OpenMark {
     fn drop(&mut self) {
-        open_folders().retain(|open| open.origin != self.origin || open.folder != self.folder);
+        OPEN.lock().retain(|open| open.origin != self.origin || open.folder != self.folder);
     }
 }
 

@@ -8,7 +8,6 @@
 //! outlives the next write. [`Cursor`] and [`WriteCursors`] hold the transaction in these two ways.
 
 use std::{
-    collections::BTreeSet,
     ffi::{CStr, CString, OsStr, c_int, c_uint, c_void},
     fs,
     marker::PhantomData,
@@ -26,7 +25,7 @@ use super::{
     file::MapFile,
     node::METADATA_KEY,
 };
-use crate::env::{LOCK, lock_file, opens_otherwise};
+use crate::env::{LOCK, lock_file, opens_otherwise, per_process::PerProcess};
 
 /// The file of the data in a folder.
 pub(super) const DATA: &str = "data.mdb";
@@ -35,8 +34,23 @@ const READERS_MAX: u32 = 126;
 /// Reading transactions that are kept for the next reader, at most.
 const IDLE_READERS_MAX: usize = 16;
 
-/// The folders that are open in this process. LMDB loses its locks where one is opened twice.
-static OPEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The folders that are open, each with the process that opened it. LMDB loses its locks where one process opens a folder twice.
+static OPEN: PerProcess<(Origin, PathBuf)> = PerProcess::new();
+
+/// Notes that a process opens a folder; `false` if it has it open already.
+fn note_open(origin: Origin, key: &Path) -> bool {
+    let mut open = OPEN.lock();
+    let is_new = !open.iter().any(|(of, other)| *of == origin && other == key);
+    if is_new {
+        open.push((origin, key.to_owned()));
+    }
+    is_new
+}
+
+/// Notes that a process closed a folder.
+fn note_closed(origin: Origin, key: &Path) {
+    OPEN.lock().retain(|(of, other)| *of != origin || other != key);
+}
 
 /// An open environment and the one database in it that is used.
 pub(super) struct Env {
@@ -90,17 +104,18 @@ impl Env {
         } else {
             MapFile::new(&key, DATA.to_owned(), file.clone(), options.database)
         };
-        if !OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+        let origin = Origin::here();
+        if !note_open(origin, &key) {
             return Err(OkraError::AlreadyOpen { file });
         }
         // From here on dropping it closes what was opened.
         let mut env = match create_env() {
             Ok(env) => {
-                let (map_bytes, origin, idle) = (options.map_bytes, Origin::here(), Mutex::default());
+                let (map_bytes, idle) = (options.map_bytes, Mutex::default());
                 Self { env, dbi: 0, file, key, pages, map_bytes, origin, idle }
             }
             Err(code) => {
-                OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                note_closed(origin, &key);
                 return Err(failure(&file, options.map_bytes, code));
             }
         };
@@ -289,7 +304,7 @@ impl Drop for Env {
             // SAFETY: transactions borrow the environment, so that there are none left.
             unsafe { ffi::mdb_env_close(self.env.as_ptr()) };
         }
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        note_closed(self.origin, &self.key);
     }
 }
 

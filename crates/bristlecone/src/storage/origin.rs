@@ -33,6 +33,12 @@ impl Origin {
         Self(FORKS.load(Relaxed))
     }
 
+    /// Returns how many forks lie between the first process of this program and the one in which the value was made.
+    #[must_use]
+    pub const fn forks(self) -> u32 {
+        self.0
+    }
+
     /// Fails in a process that was forked from the one in which the value was made.
     ///
     /// # Errors
