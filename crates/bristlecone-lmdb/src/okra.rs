@@ -216,7 +216,8 @@ impl OkraMap {
     /// Makes all commits durable, where [`OkraOptions::sync`] left that out. Does nothing where the map is only read.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system, a full device among them as [`OkraError::Io`]: the commits were made, and may not be durable. The system
+    /// tells of what it could not write once, so every later call fails as the first one that did, until the map is opened again.
     pub fn flush(&self) -> Result<()> {
         if self.read_only { Ok(()) } else { self.env.flush() }
     }

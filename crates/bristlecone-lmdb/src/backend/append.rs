@@ -308,6 +308,16 @@ mod tests {
     }
 
     #[test]
+    fn a_sync_that_finds_no_room_does_not_say_that_nothing_was_committed() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default()).unwrap();
+        let told = store.sync_failed(Error::NoSpace { file: "the pages".to_owned() });
+        assert!(matches!(&told, Error::Poisoned { reason } if reason.contains("the pages: no space")), "{told:?}");
+        assert!(matches!(store.flush(), Err(Error::Poisoned { .. })));
+    }
+
+    #[test]
     fn objects_that_lmdb_cannot_write_with_one_call_are_refused() {
         check_objects([0, OBJECT_BYTES_MAX].into_iter()).unwrap();
         let refused = check_objects([1, OBJECT_BYTES_MAX + 8, 2].into_iter());

@@ -446,12 +446,23 @@ impl OpenStore {
         }
         let synced = self.env.sync();
         self.counters.syncs.fetch_add(1, Relaxed);
-        match &synced {
-            Ok(()) => _ = self.durable_txn.fetch_max(last, AcqRel),
-            // Whatever it was: the next sync would succeed without what this one lost.
-            Err(error) => _ = self.poison.set(bristlecone::report(error)),
+        synced.map_err(|error| self.sync_failed(error))?;
+        self.durable_txn.fetch_max(last, AcqRel);
+        Ok(())
+    }
+
+    /// Poisons the store after a sync that failed, whatever the reason was, and returns the error: the next sync would succeed
+    /// without what this one lost.
+    #[cold]
+    pub(super) fn sync_failed(&self, error: Error) -> Error {
+        match error {
+            // `NoSpace` says that nothing was committed, and commits were made before.
+            Error::NoSpace { file } => self.poison.set(format!("{file}: no space left on the device")),
+            error => {
+                let _ = self.poison.set(bristlecone::report(&error));
+                error
+            }
         }
-        synced
     }
 
     /// Makes the map larger, so that `bytes` more fit. A sync uses the map as a read does, and may take longer than reads are waited for.

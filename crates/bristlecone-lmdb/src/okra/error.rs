@@ -184,7 +184,12 @@ impl fmt::Display for OkraError {
                 write!(f, "a key of an Okra map has at most {KEY_BYTES_MAX} bytes, and this one {bytes}")
             }
             Self::ValueTooLong { bytes } => {
-                write!(f, "a value of an Okra map has at most {VALUE_BYTES_MAX} bytes, and this one {bytes}")
+                write!(
+                    f,
+                    "a value of an Okra map has at most {VALUE_BYTES_MAX} bytes, and this one {bytes}: LMDB's own bound is {}, but \
+                     it writes a value with one call, which systems cut short at 2 GiB",
+                    u32::MAX
+                )
             }
             Self::NoHash { bytes } => {
                 write!(f, "a map in index mode takes hashes of 16 bytes as values, and this one has {bytes}")

@@ -66,6 +66,8 @@ pub(super) struct Env {
     origin: Origin,
     /// Reading transactions that ended and kept their place in LMDB's table of readers.
     idle: Mutex<Vec<IdleReader>>,
+    /// The first failure of a sync. Held while one is made: the system tells one caller of what it could not write.
+    unsynced: Mutex<Option<OkraError>>,
 }
 
 /// A transaction that was reset.
@@ -111,8 +113,8 @@ impl Env {
         // From here on dropping it closes what was opened.
         let mut env = match create_env() {
             Ok(env) => {
-                let (map_bytes, idle) = (options.map_bytes, Mutex::default());
-                Self { env, dbi: 0, file, key, pages, map_bytes, origin, idle }
+                let (map_bytes, idle, unsynced) = (options.map_bytes, Mutex::default(), Mutex::default());
+                Self { env, dbi: 0, file, key, pages, map_bytes, origin, idle, unsynced }
             }
             Err(code) => {
                 note_closed(origin, &key);
@@ -257,11 +259,34 @@ impl Env {
         Ok(dead.unsigned_abs())
     }
 
-    /// Syncs the file.
+    /// Syncs the file. After a failure every later sync fails: it would succeed without what the first one lost.
     pub(super) fn flush(&self) -> Result<()> {
         self.check_origin()?;
         // SAFETY: the environment is open.
-        self.ok(unsafe { ffi::mdb_env_sync(self.env.as_ptr(), 1) })
+        let sync = || unsafe { ffi::mdb_env_sync(self.env.as_ptr(), 1) };
+        self.sync_by(sync)
+    }
+
+    /// Syncs by a call that returns LMDB's code, unless an earlier sync failed.
+    fn sync_by(&self, sync: impl FnOnce() -> c_int) -> Result<()> {
+        let mut failed = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*failed {
+            return Err(error.clone());
+        }
+        match sync() {
+            0 => Ok(()),
+            code => Err(failed.insert(self.sync_failure(code)).clone()),
+        }
+    }
+
+    /// What a code says that a sync returned. Commits were made before it, and `NoSpace` would say that nothing was.
+    #[cold]
+    fn sync_failure(&self, code: c_int) -> OkraError {
+        if code > 0 {
+            let source = Arc::new(std::io::Error::from_raw_os_error(code));
+            return OkraError::Io { file: self.file.clone(), source };
+        }
+        failure(&self.file, self.map_bytes, code)
     }
 
     /// Fails in a process that was forked from the one that opened the environment.
@@ -604,4 +629,27 @@ unsafe fn slice_of<'a>(value: &ffi::MDB_val) -> &'a [u8] {
     }
     // SAFETY: LMDB returned this pointer and length for a page of the live transaction.
     unsafe { slice::from_raw_parts(value.mv_data.cast::<u8>(), value.mv_size) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_failed_is_told_by_later_ones_and_says_nothing_of_commits() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = EnvOptions { database: None, map_bytes: 1 << 24, read_only: false, sync: false, create: true };
+        let env = Env::open(dir.path(), &options).unwrap();
+        env.flush().unwrap();
+        for code in [libc::ENOSPC, libc::EIO] {
+            let told = env.sync_by(|| code);
+            let Err(OkraError::Io { source, .. }) = &told else { panic!("{told:?}") };
+            assert_eq!(source.raw_os_error(), Some(libc::ENOSPC), "the first failure");
+        }
+        let told = env.flush();
+        assert!(matches!(told, Err(OkraError::Io { .. })), "{told:?}");
+        env.begin(true).unwrap();
+        drop(env);
+        Env::open(dir.path(), &options).unwrap().flush().unwrap();
+    }
 }

@@ -11,8 +11,8 @@ pub const FANOUT: u32 = 32;
 /// A key has at least one byte and at most this many: LMDB's 511 less the byte of the level.
 pub const KEY_BYTES_MAX: usize = 510;
 
-/// A value has at most this many bytes. LMDB writes a value with one call, which the system cuts short at 2 GiB, less a page; a margin is
-/// kept for what stands around it.
+/// A value has at most this many bytes. LMDB's own bound is 2^32 - 1, but it writes a value with one call, which the system cuts short at
+/// 2 GiB, less a page; a margin is kept for what stands around it.
 pub const VALUE_BYTES_MAX: usize = (1 << 31) - (1 << 20);
 
 /// The key of the metadata; no level reaches it.
