@@ -103,7 +103,7 @@ impl OkraSnapshot<'_> {
     /// # Errors
     /// Those of LMDB.
     pub fn cursor(&self) -> Result<OkraCursor<'_>> {
-        Ok(OkraCursor { cursor: self.txn.cursor()?, place: Place::Start, snapshot: self })
+        Ok(OkraCursor { cursor: self.txn.cursor()?, place: Place::Start, ahead: None, snapshot: self })
     }
 
     /// Returns the root: equal for equal entries, and different for others; in index mode, where hashes depend on their keys
@@ -249,16 +249,21 @@ fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
 enum Place {
     /// Before the first entry.
     Start,
-    /// At an entry, or between two: LMDB's cursor stands there.
-    There,
+    /// Before an entry that was looked for: LMDB's cursor stands on it.
+    Before,
+    /// On an entry: LMDB's cursor stands there.
+    On,
     /// Behind the last entry.
     End,
 }
 
-/// A cursor over the entries. What it gives lies in the map itself: it copies and allocates nothing.
+/// A position among the entries of a map: on an entry, or between two of them. What it gives lies in the map itself: it
+/// copies and allocates nothing.
 pub struct OkraCursor<'s> {
     cursor: Cursor<'s>,
     place: Place,
+    // The entry that the cursor stands before.
+    ahead: Option<Entry<'s>>,
     snapshot: &'s OkraSnapshot<'s>,
 }
 
@@ -269,7 +274,7 @@ impl fmt::Debug for OkraCursor<'_> {
 }
 
 impl<'s> OkraCursor<'s> {
-    /// Moves to the next entry; behind the last one there is none, and [`OkraCursor::previous`] gives the last one again.
+    /// Goes on to the next entry; `None` behind the last one, where the cursor stays.
     ///
     /// # Errors
     /// [`OkraError::Damaged`], and those of LMDB.
@@ -277,24 +282,28 @@ impl<'s> OkraCursor<'s> {
     #[inline]
     pub fn next(&mut self) -> Result<Option<Entry<'s>>> {
         let item = match self.place {
-            Place::There => self.cursor.next()?,
+            Place::On => self.cursor.next()?,
             Place::Start => {
                 self.cursor.seek(&[0])?;
                 self.cursor.next()?
+            }
+            Place::Before => {
+                self.place = Place::On;
+                return Ok(self.ahead.take());
             }
             Place::End => return Ok(None),
         };
         self.arrive(item, Place::End)
     }
 
-    /// Moves to the entry before; before the first one there is none.
+    /// Goes back to the entry before; `None` before the first one, where the cursor stays.
     ///
     /// # Errors
     /// [`OkraError::Damaged`], and those of LMDB.
     #[inline]
     pub fn previous(&mut self) -> Result<Option<Entry<'s>>> {
         let item = match self.place {
-            Place::There => self.cursor.prev()?,
+            Place::On | Place::Before => self.cursor.prev()?,
             Place::Start => return Ok(None),
             Place::End => {
                 self.cursor.seek(&[1])?;
@@ -304,11 +313,33 @@ impl<'s> OkraCursor<'s> {
         self.arrive(item, Place::Start)
     }
 
-    /// Moves to the first entry whose key is `key` or greater.
+    /// Goes before the first entry whose key is at least `key`.
     ///
     /// # Errors
-    /// [`OkraError::KeyTooLong`]; [`OkraError::Damaged`]; those of LMDB.
-    pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'s>>> {
+    /// [`OkraError::KeyTooLong`]; [`OkraError::Damaged`]; those of LMDB. Then the cursor is before the first entry.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let found = self.find(key);
+        self.place = match found {
+            Ok(Some(_)) => Place::Before,
+            Ok(None) => Place::End,
+            Err(_) => Place::Start,
+        };
+        self.ahead = found?;
+        Ok(())
+    }
+
+    /// Goes before the first entry.
+    pub fn seek_start(&mut self) {
+        self.place = Place::Start;
+    }
+
+    /// Goes behind the last entry.
+    pub fn seek_end(&mut self) {
+        self.place = Place::End;
+    }
+
+    /// Goes to the first entry whose key is at least `key`; `None` behind the last one.
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<Option<Entry<'s>>> {
         if key.is_empty() {
             self.place = Place::Start;
             return self.next();
@@ -318,22 +349,12 @@ impl<'s> OkraCursor<'s> {
         self.arrive(item, Place::End)
     }
 
-    /// Moves before the first entry, so that [`OkraCursor::next`] gives it.
-    pub fn seek_start(&mut self) {
-        self.place = Place::Start;
-    }
-
-    /// Moves behind the last entry, so that [`OkraCursor::previous`] gives it.
-    pub fn seek_end(&mut self) {
-        self.place = Place::End;
-    }
-
     #[inline]
     fn arrive(&mut self, item: Option<Item<'s>>, beyond: Place) -> Result<Option<Entry<'s>>> {
         if let Some(([0, key @ ..], value)) = item
             && !key.is_empty()
         {
-            self.place = Place::There;
+            self.place = Place::On;
             return Ok(Some((key, self.snapshot.value(key, value)?)));
         }
         self.place = beyond;
@@ -359,8 +380,8 @@ impl<'s> Entries<'s> {
     fn step(&mut self) -> Result<Option<Entry<'s>>> {
         let entry = match self.from.take() {
             None | Some(Bound::Unbounded) => self.front.next()?,
-            Some(Bound::Included(key)) => self.front.seek(&key)?,
-            Some(Bound::Excluded(key)) => match self.front.seek(&key)? {
+            Some(Bound::Included(key)) => self.front.find(&key)?,
+            Some(Bound::Excluded(key)) => match self.front.find(&key)? {
                 Some((found, _)) if found == key => self.front.next()?,
                 entry => entry,
             },
@@ -395,7 +416,7 @@ impl<'s> Entries<'s> {
             self.back.seek_end();
             return self.back.previous();
         };
-        match self.back.seek(key)? {
+        match self.back.find(key)? {
             Some(entry) if entry.0.cmp(key) == Ordering::Equal && matches!(self.to, Bound::Included(_)) => {
                 Ok(Some(entry))
             }

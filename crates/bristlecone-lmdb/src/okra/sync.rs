@@ -211,7 +211,7 @@ impl<F: FnMut(Difference<'_>) -> Result<()>> Walk<'_, F> {
         let mut cursor = self.target.txn.cursor()?;
         cursor.seek(NodeKey::new(level, key).bytes())?;
         self.leaf = match cursor.next()? {
-            Some(([at, next @ ..], _)) if *at == level => self.leaves.seek(next)?,
+            Some(([at, next @ ..], _)) if *at == level => self.leaves.find(next)?,
             _ => {
                 self.leaves.seek_end();
                 None

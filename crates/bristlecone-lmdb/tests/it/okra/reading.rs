@@ -69,7 +69,8 @@ fn a_cursor_goes_where_it_is_sent() {
     let mut cursor = empty.cursor().unwrap();
     assert_eq!(cursor.next().unwrap(), None);
     assert_eq!(cursor.previous().unwrap(), None);
-    assert_eq!(cursor.seek(b"a").unwrap(), None);
+    cursor.seek(b"a").unwrap();
+    assert_eq!(cursor.next().unwrap(), None);
 
     let contents = sample(300);
     set_many(&map, &contents);
@@ -91,10 +92,23 @@ fn a_cursor_goes_where_it_is_sent() {
     back.reverse();
     assert_eq!(back, all);
     assert_eq!(cursor.next().unwrap().map(owned).as_ref(), all.first(), "it turned round before the first one");
-    assert_eq!(cursor.seek(&[0, 4]).unwrap().unwrap().0, [0, 6]);
-    assert_eq!(cursor.previous().unwrap().unwrap().0, [0, 3]);
-    assert_eq!(cursor.seek(&[0xff]).unwrap(), None);
+    for key in [&[0, 4][..], &[0, 6]] {
+        cursor.seek(key).unwrap();
+        assert_eq!(cursor.next().unwrap().unwrap().0, [0, 6], "it went before the entry");
+        assert_eq!(cursor.next().unwrap().unwrap().0, [0, 9]);
+        cursor.seek(key).unwrap();
+        assert_eq!(cursor.previous().unwrap().unwrap().0, [0, 3]);
+        assert_eq!(cursor.next().unwrap().unwrap().0, [0, 6]);
+    }
+    cursor.seek(&[]).unwrap();
+    assert_eq!(cursor.next().unwrap().map(owned).as_ref(), all.first());
+    cursor.seek(&[]).unwrap();
+    assert_eq!(cursor.previous().unwrap(), None);
+    cursor.seek(&[0xff]).unwrap();
+    assert_eq!(cursor.next().unwrap(), None);
     assert_eq!(cursor.previous().unwrap().map(owned).as_ref(), all.last());
+    assert!(cursor.seek(&[0; 1000]).is_err());
+    assert_eq!(cursor.next().unwrap().map(owned).as_ref(), all.first(), "it went before the first one");
     cursor.seek_end();
     assert_eq!(cursor.previous().unwrap().map(owned).as_ref(), all.last());
     cursor.seek_start();
