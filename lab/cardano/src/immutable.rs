@@ -41,7 +41,7 @@ pub enum TornTail {
 #[non_exhaustive]
 pub struct ReadOptions {
     /// Blocks before this slot are left out, and whole chunks of them not looked at.
-    pub from: Option<u64>,
+    pub start_slot: Option<u64>,
     /// Whether CRCs, hashes, indexes and links are checked.
     pub check: bool,
     /// What is done about the newest chunk where its end is not whole.
@@ -53,7 +53,7 @@ pub struct ReadOptions {
 
 bristlecone::setters! {
     ReadOptions {
-        from: into Option<u64>,
+        start_slot: into Option<u64>,
         check: bool,
         tail: TornTail,
         byron_epoch_slots: u64,
@@ -62,7 +62,7 @@ bristlecone::setters! {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { from: None, check: true, tail: TornTail::default(), byron_epoch_slots: BYRON_EPOCH_SLOTS }
+        Self { start_slot: None, check: true, tail: TornTail::default(), byron_epoch_slots: BYRON_EPOCH_SLOTS }
     }
 }
 
@@ -105,7 +105,7 @@ impl ChainReader {
     /// # Errors
     /// [`ChainError::NoChain`], [`ChainError::Io`].
     pub fn open(paths: &[PathBuf], options: ReadOptions) -> Result<Self, ChainError> {
-        let mut sources = Sources::new(paths, options.from)?;
+        let mut sources = Sources::new(paths, options.start_slot)?;
         let following = sources.next()?.map(Ok);
         Ok(Self { sources, options, chunk: None, following, last: None, tail: None })
     }
@@ -135,7 +135,7 @@ impl ChainReader {
                 return Err(ChainError::Order { file, chunk: number, offset, slot, reason });
             }
             self.last = Some(link);
-            if self.options.from.is_some_and(|from| link.point.slot < from) {
+            if self.options.start_slot.is_some_and(|start| link.point.slot < start) {
                 continue;
             }
             // What is lent of the chunk could not be given back within the loop.

@@ -16,7 +16,7 @@
 //! let (mut index, mut set) = (MemoryIndex::new()?, TreeUtxo::open(&repo, "main", Durability::None)?);
 //! let mut replay = Replay::new(&mut index, &mut set, ReplayOptions::default())?;
 //! replay.begin(&[Genesis::read("byron-genesis.json".as_ref())?])?;
-//! let mut chain = ChainReader::open(&["db".into()], ReadOptions::default().from(replay.from()))?;
+//! let mut chain = ChainReader::open(&["db".into()], ReadOptions::default().start_slot(replay.from()))?;
 //! replay.run(&mut chain, &mut ())?;
 //! println!("{} at {}", set.digest()?.hex(), set.tip());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

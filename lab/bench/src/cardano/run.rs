@@ -137,7 +137,7 @@ fn replay(
         if let Some(from) = from {
             say!("going on behind slot {from}");
         }
-        let mut options = ReadOptions::default().from(from.max(job.from)).tail(job.tail.into());
+        let mut options = ReadOptions::default().start_slot(from.max(job.from)).tail(job.tail.into());
         if let Some(slots) = genesis.iter().find_map(|file| file.byron_epoch_slots) {
             options = options.byron_epoch_slots(slots);
         }

@@ -74,7 +74,7 @@ fn reading_begins_at_a_slot() {
     let whole = all("devnet");
     for index in [0, 99, 100, 250, 398, 399] {
         let from = whole[index].0.slot;
-        let (rest, _) = read(&[data("devnet")], ReadOptions::default().from(from)).unwrap();
+        let (rest, _) = read(&[data("devnet")], ReadOptions::default().start_slot(from)).unwrap();
         assert_eq!(rest, whole[index..], "from {from}");
     }
 }
@@ -85,7 +85,7 @@ fn a_chunk_with_an_altered_slot_is_not_left_out() {
     let whole = all("devnet");
     let file = dir.path().join("00001.secondary");
     let entries = fs::read(&file).unwrap();
-    let at = |from: usize| read_until(&[dir.path().to_owned()], ReadOptions::default().from(whole[from].0.slot));
+    let at = |from: usize| read_until(&[dir.path().to_owned()], ReadOptions::default().start_slot(whole[from].0.slot));
     for (index, sound) in [(99, 199), (0, 150)] {
         let mut altered = entries.clone();
         altered[56 * index + 48..56 * index + 56].fill(0);
@@ -233,7 +233,7 @@ fn append(storage: &Arc<dyn Storage>, name: &str, slots: u64, sync_every: usize)
     let mut appender = Appender::open(storage.clone(), slots)?;
     let from = appender.tip().map(|tip| tip.slot);
     let mut synced = appender.tip();
-    let mut reader = ChainReader::open(&[data(name)], ReadOptions::default().from(from))?;
+    let mut reader = ChainReader::open(&[data(name)], ReadOptions::default().start_slot(from))?;
     let mut count = 0;
     while let Some(StoredBlock { block, .. }) = reader.next_block()? {
         if from == Some(block.slot()) {

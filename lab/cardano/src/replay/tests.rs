@@ -68,7 +68,7 @@ fn replay(
 ) -> (Result<(), ReplayError>, Report) {
     let mut replay = Replay::new(index, set, options).unwrap();
     replay.begin(genesis).unwrap();
-    let mut open = |from| Ok(ChainReader::open(chain, ReadOptions::default().from(from))?);
+    let mut open = |from| Ok(ChainReader::open(chain, ReadOptions::default().start_slot(from))?);
     let ended = replay.run_opened(&mut open, &mut ());
     let report = replay.report().clone();
     (ended, report)
@@ -142,7 +142,7 @@ fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
     let text = error.to_string();
     let ReplayError::Missing { chunk, offset, point, .. } = error else { panic!("{error}") };
     assert!(text.starts_with(&format!("chunk 1285, byte {offset}: {point}: transaction")), "{text}");
-    let mut chain = ChainReader::open(&[data("preprod")], ReadOptions::default().from(point.slot)).unwrap();
+    let mut chain = ChainReader::open(&[data("preprod")], ReadOptions::default().start_slot(point.slot)).unwrap();
     let StoredBlock { block, place } = chain.next_block().unwrap().unwrap();
     assert_eq!((block.point(), place.chunk, place.offset), (*point, chunk, offset));
     assert_eq!(report.last.map_or(0, |last| last.number + 1), if report.blocks > 0 { point.number } else { 0 });
@@ -202,7 +202,7 @@ fn an_output_that_is_none_is_an_error_that_leaves_the_set_at_the_block_before() 
     let (ended, report) = {
         let mut replay = Replay::new(&mut index, &mut set, allow().commit_every(7)).unwrap();
         replay.begin(&[]).unwrap();
-        let mut open = |from| Ok(ChainReader::open(&chain, ReadOptions::default().from(from).check(false))?);
+        let mut open = |from| Ok(ChainReader::open(&chain, ReadOptions::default().start_slot(from).check(false))?);
         let ended = replay.run_opened(&mut open, &mut ());
         (ended, replay.report().clone())
     };
