@@ -112,10 +112,10 @@ impl AnyRepo {
 }
 
 impl AnyRepo {
-    /// `identity`: who signs commits where nothing else is said.
-    fn new(format: AnyFormat, backend: AnyBackend, dir: Option<PathBuf>, identity: Option<Vec<u8>>) -> Self {
+    /// `committer`: who signs commits where nothing else is said.
+    fn new(format: AnyFormat, backend: AnyBackend, dir: Option<PathBuf>, committer: Option<Vec<u8>>) -> Self {
         let repo = Repo::with_backend(format, backend.get());
-        let repo = if let Some(ident) = identity { repo.with_identity(ident) } else { repo };
+        let repo = if let Some(ident) = committer { repo.with_committer(ident) } else { repo };
         Self { repo, backend, dir }
     }
 
@@ -124,7 +124,7 @@ impl AnyRepo {
     #[must_use]
     pub fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
         let backend = wrap(self.repo.backend().clone());
-        let repo = Repo::with_backend(self.repo.format().clone(), backend).with_identity(self.repo.identity());
+        let repo = Repo::with_backend(self.repo.format().clone(), backend).with_committer(self.repo.committer());
         Self { repo, ..self.clone() }
     }
 

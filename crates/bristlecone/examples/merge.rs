@@ -7,7 +7,7 @@
 use bristlecone::{Info, Repo, Result, merge};
 
 fn main() -> Result<()> {
-    let repo = Repo::memory().with_identity("Ann <ann@example.org>");
+    let repo = Repo::memory().with_committer("Ann <ann@example.org>");
     let main = repo.branch("main")?;
     let base = main.edit(&Info::message("a shopping list"), |tree| {
         tree.set("list/apples", "2")?;

@@ -52,12 +52,12 @@ const SYMBOLIC_MAX: usize = 8;
 pub struct Repo<F: Format = Native> {
     pub(crate) shared: Arc<StoreBase<F>>,
     // The name that commits are signed with, if one was set.
-    identity: Option<Arc<[u8]>>,
+    committer: Option<Arc<[u8]>>,
 }
 
 impl<F: Format> Clone for Repo<F> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), identity: self.identity.clone() }
+        Self { shared: self.shared.clone(), committer: self.committer.clone() }
     }
 }
 
@@ -77,42 +77,42 @@ impl<F: Format> Repo<F> {
     }
 
     pub(crate) const fn of(shared: Arc<StoreBase<F>>) -> Self {
-        Self { shared, identity: None }
+        Self { shared, committer: None }
     }
 
-    /// Has commits signed with a name, usually `Name <address>`, where nothing else is said ([`Info`]). It holds for this
+    /// Sets the committer, usually `Name <address>`, who is the author, too, where [`Info`] names nobody. It holds for this
     /// handle and what is made from it, and is not kept in the store.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo};
-    /// let repo = Repo::memory().with_identity("Ann <ann@example.org>");
+    /// let repo = Repo::memory().with_committer("Ann <ann@example.org>");
     /// let at = repo.branch("main")?.edit(&Info::message("first"), |tree| tree.set("a", "1"))?;
     /// assert_eq!(repo.read_commit(at)?.author.ident, b"Ann <ann@example.org>");
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[must_use]
-    pub fn with_identity(mut self, ident: impl Into<Vec<u8>>) -> Self {
-        self.identity = Some(Arc::from(ident.into()));
+    pub fn with_committer(mut self, ident: impl Into<Vec<u8>>) -> Self {
+        self.committer = Some(Arc::from(ident.into()));
         self
     }
 
-    /// Returns the name that commits are signed with where nothing else is said: unless [`Repo::with_identity`] set it,
+    /// Returns the committer, who is the author, too, where [`Info`] names nobody: unless [`Repo::with_committer`] set it,
     /// [`user_at_host`].
     #[must_use]
-    pub fn identity(&self) -> &[u8] {
+    pub fn committer(&self) -> &[u8] {
         static USER: OnceLock<Vec<u8>> = OnceLock::new();
-        match &self.identity {
+        match &self.committer {
             Some(ident) => ident,
             None => USER.get_or_init(user_at_host),
         }
     }
 
-    /// Returns the identity at this time, in UTC.
+    /// Returns the committer at this time, in UTC.
     fn sign(&self) -> Signature {
         let seconds = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         // A clock that stands before 1970 counts as 1970.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, seconds);
-        Signature::new(self.identity(), now)
+        Signature::new(self.committer(), now)
     }
 
     /// Sets about how many bytes of memory the pending edits of one tree may take, for all trees of this repository and its

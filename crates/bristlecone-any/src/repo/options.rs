@@ -122,7 +122,7 @@ impl OpenOptions {
 
     /// Who signs commits where nothing else is said, and who moves refs, as reflogs of a Git repository note it:
     /// `Name <mail>` [default: in a Git repository as Git finds out, see [`crate::identity`]; else as
-    /// [`bristlecone::Repo::identity`] says].
+    /// [`bristlecone::Repo::committer`] says].
     #[must_use]
     pub fn committer(mut self, ident: impl Into<Vec<u8>>) -> Self {
         self.committer = Some(ident.into());
@@ -350,7 +350,7 @@ impl OpenOptions {
             named => named.clone(),
         };
         if let Some(ident) = &committer {
-            options.who.clone_from(ident);
+            options.committer.clone_from(ident);
         }
         let git = Arc::new(GitBackend::open_path(&layout, options)?);
         let (format, dir) = (AnyFormat::git(layout.algorithm), layout.git_dir.clone());

@@ -105,7 +105,7 @@ impl OpenRepository {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
         let refs = refs.with_git_dir(options.git_dir.clone()).with_ignore_case(options.ignore_case);
         let wait = LockWait { held_ms: options.lock_wait_ms };
-        let log = LogRules { begin: options.reflogs, all: options.all_reflogs, who: options.who.clone() };
+        let log = LogRules { begin: options.reflogs, all: options.all_reflogs, who: options.committer.clone() };
         let rules = MoveRules { wait, log };
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { journal, settled: SettledValues::default(), kept: KeptPacks::default() };

@@ -34,8 +34,8 @@ pub struct GitOptions {
     /// `worktrees/NAME` for a linked one. The store's own HEAD is `bristlecone/HEAD` in it.
     /// [`GitBackend::open_path`](super::GitBackend::open_path) takes that of the layout instead.
     pub head_dir: String,
-    /// Who moves refs, as reflogs write it: `Name <email>`.
-    pub who: Vec<u8>,
+    /// The committer, who moves refs, as reflogs write it: `Name <email>`.
+    pub committer: Vec<u8>,
     /// Whether moves of branches are noted in reflogs.
     /// [`GitBackend::open_path`](super::GitBackend::open_path) notes none either where the repository's settings say so.
     pub reflogs: bool,
@@ -64,7 +64,7 @@ bristlecone::setters! {
         grouped_ms: u64,
         background: bool,
         head_dir: into String,
-        who: into Vec<u8>,
+        committer: into Vec<u8>,
         reflogs: bool,
         boot: into Option<String>,
     }
@@ -84,7 +84,7 @@ impl Default for GitOptions {
             grouped_ms: 10,
             background: true,
             head_dir: String::new(),
-            who: b"bristlecone <bristlecone@localhost>".to_vec(),
+            committer: b"bristlecone <bristlecone@localhost>".to_vec(),
             reflogs: true,
             all_reflogs: false,
             ignore_case: false,

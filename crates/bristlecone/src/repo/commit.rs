@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// The author of the change, and the date; `None` for the identity of the repository ([`Repo::identity`]), now.
+    /// The author of the change, and the date; `None` for the committer of the repository ([`Repo::committer`]), now.
     pub author: Option<Signature>,
     /// The committer who recorded it, and the date; `None` as for the author.
     pub committer: Option<Signature>,
@@ -31,7 +31,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// A message, signed by the identity of the repository at the time of the commit, which is synced.
+    /// A message, signed by the committer of the repository at the time of the commit, which is synced.
     #[must_use]
     pub fn message(message: impl Into<Vec<u8>>) -> Self {
         Self {

@@ -25,12 +25,12 @@ fn a_commit_is_dated_now_and_signed_unless_told() {
     let before = seconds();
     let plain = commit(&repo, &Info::message("one"));
     assert!((before..=seconds()).contains(&plain.author.seconds), "{:?}", plain.author);
-    assert_eq!((&plain.author, &plain.author.ident[..]), (&plain.committer, repo.identity()));
-    assert!(!repo.identity().is_empty());
+    assert_eq!((&plain.author, &plain.author.ident[..]), (&plain.committer, repo.committer()));
+    assert!(!repo.committer().is_empty());
 
-    let ann = repo.clone().with_identity("Ann <ann@x>");
+    let ann = repo.clone().with_committer("Ann <ann@x>");
     assert_eq!(commit(&ann, &Info::message("two")).committer.ident, b"Ann <ann@x>");
-    // The author is named; the committer is the repository's identity.
+    // The author is named; the committer is the repository's.
     let eve = bristlecone::Signature::new("Eve <eve@x>", 7);
     let both = commit(&ann, &Info::message("three").author(eve.clone()).header("encoding", "latin1"));
     assert_eq!((&both.author, &both.committer.ident[..]), (&eve, &b"Ann <ann@x>"[..]));
