@@ -96,7 +96,7 @@ impl<'c, 'm> MapItem<'c, 'm> {
         if let Some(value) = self.far.get() {
             return Ok(value);
         }
-        let value = self.bytes()?;
+        let value = self.contents()?;
         Ok(self.far.get_or_init(|| value))
     }
 
@@ -104,7 +104,7 @@ impl<'c, 'm> MapItem<'c, 'm> {
     ///
     /// # Errors
     /// As [`Map::get`].
-    pub fn bytes(&self) -> Result<Bytes<'m>> {
+    pub fn contents(&self) -> Result<Bytes<'m>> {
         let entry = match &self.entry {
             ItemOf::Lent(entry) => entry,
             ItemOf::Merged(entry) => return entry.contents()?.ok_or_else(|| not_a_value(entry.step())),

@@ -139,7 +139,7 @@ fn walk(cursor: &mut MapCursor<'_>, all: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng) {
         let found = found.map(|item| {
             let value = item.value().unwrap();
             assert_eq!(item.value().unwrap(), value);
-            assert_eq!(&item.bytes().unwrap()[..], value);
+            assert_eq!(&item.contents().unwrap()[..], value);
             (item.key().to_vec(), value.to_vec())
         });
         assert_eq!(found, all.get(at).filter(|_| on).cloned());
