@@ -2,6 +2,7 @@
 
 /// How packs are repacked.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RepackOptions {
     /// How many neighbours an object is tried against, 0 for none.
     pub window: usize,
@@ -11,6 +12,15 @@ pub struct RepackOptions {
     pub depth: u32,
     /// The level at which entries are deflated, 1 to 9.
     pub level: u32,
+}
+
+bristlecone::setters! {
+    RepackOptions {
+        window: usize,
+        window_bytes: usize,
+        depth: u32,
+        level: u32,
+    }
 }
 
 impl Default for RepackOptions {
