@@ -202,6 +202,17 @@ pub(crate) fn with_way(text: String, way: &str) -> String {
     if text.contains(';') { text } else { format!("{text}; {way}") }
 }
 
+/// Returns a text of the library with the commands that do what it advises.
+pub(crate) fn by_commands(text: &str) -> String {
+    let commands = [
+        ("a repair that accepts the end", "`cone repair --accept-end`"),
+        ("a repair makes it", "`cone repair` makes it"),
+        ("a repair restores it", "`cone repair` restores it"),
+        ("an upgrade makes it", "`cone upgrade` makes it"),
+    ];
+    commands.iter().fold(text.to_owned(), |text, (what, command)| text.replace(what, command))
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
@@ -229,9 +240,7 @@ impl From<Error> for Failure {
                  made it, or a newer one"
             ),
             Error::Corrupt { .. } | Error::BadObject { .. } | Error::WrongKind { .. } | Error::Missing { .. } => {
-                let text = report(&error);
-                let text = text.trim_end_matches("; `check` lists what is affected");
-                format!("{text}; run `cone check` to see what is affected")
+                format!("{}; run `cone check` to see what is affected", by_commands(&report(&error)))
             }
             Error::Promised { oid, folder, .. } => format!(
                 "{error}; bring it with `git -C {folder} cat-file -e {oid}`, or all that a revision has with \
@@ -303,7 +312,7 @@ impl From<Error> for Failure {
             | Error::Lost { .. }
             | Error::Uncommitted { .. }
             | Error::Gone { .. }
-            | Error::Stopped => error.to_string(),
+            | Error::Stopped => by_commands(&error.to_string()),
             _ => format!("{}; run `cone check` to see whether the store is sound", report(&error)),
         };
         Self::new(code, message)

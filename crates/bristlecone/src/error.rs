@@ -304,9 +304,7 @@ impl fmt::Display for Error {
             Self::WrongKind { oid, found, expected } => {
                 write!(f, "object {oid} is of kind {found}, where {expected} is expected")
             }
-            Self::Corrupt { file, offset, reason, .. } => {
-                write!(f, "{file} is damaged at byte {offset}: {reason}; `check` lists what is affected")
-            }
+            Self::Corrupt { file, offset, reason, .. } => write!(f, "{file} is damaged at byte {offset}: {reason}"),
             Self::Lost { file, reason } => write!(f, "{file}: {reason}"),
             Self::BadObject { oid, .. } => write!(f, "object {oid} is damaged"),
             Self::Locked { file, holder, waited_ms } => {

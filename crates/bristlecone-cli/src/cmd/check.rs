@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
-    failure::{Failure, Result},
+    failure::{Failure, Result, by_commands},
     open::Access,
     output::{Fields, Output, fields},
     progress::{Done, meanwhile},
@@ -137,14 +137,14 @@ fn shown(findings: &[&Finding]) -> String {
         (1, Some(oid)) => text.push_str(&format!("object {oid}: ")),
         (objects, _) => text.push_str(&format!("{objects} objects: ")),
     }
-    text + &findings[0].reason
+    text + &by_commands(&findings[0].reason)
 }
 
 fn describe(report: &Report) -> Fields {
     let damage = report.findings.iter().map(|finding| {
         let (file, offset) = finding.place.clone().unzip();
         let oid = finding.oid.map(|oid| oid.to_string());
-        let reason = finding.reason.as_str();
+        let reason = by_commands(&finding.reason);
         serde_json::Value::Object(fields! { "file": file, "offset": offset, "oid": oid, "reason": reason })
     });
     let damage: Vec<_> = damage.collect();

@@ -148,7 +148,8 @@ fn a_lost_header_is_restored_by_a_repair_and_never_made_anew() {
         place.fails(3, &["store", "header is missing", "cone repair"], verb);
     }
     let run = place.run(["check"]);
-    assert!(run.code == 1 && String::from_utf8(run.out).unwrap().contains("header is missing"));
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(run.code == 1 && text.contains("header is missing") && text.contains("`cone repair` restores it"), "{text}");
     assert!(place.ok(["repair"]).contains("the header was restored"));
     assert_eq!(place.ok(["get", "good"]), "sound");
     assert!(place.ok(["check"]).contains("no damage"));

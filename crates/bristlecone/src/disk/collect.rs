@@ -95,7 +95,7 @@ impl DiskState {
         let mut begun = None;
         self.locked(|log| {
             if log.tail.version < 2 {
-                let reason = "this store is of version 1 of the disk engine, which removes nothing; `cone upgrade` makes it one of version 2";
+                let reason = "this store is of version 1 of the disk engine, which removes nothing; an upgrade makes it one of version 2";
                 return Err(Error::Usage { reason });
             }
             // Whoever recovers the store may begin no further back than at the first segment that stays, so all before that is made
@@ -188,7 +188,7 @@ impl DiskState {
         let mut end = None;
         self.locked(|log| {
             if log.tail.version < 2 {
-                let reason = "this store is of version 1 of the disk engine, which keeps everything; `cone upgrade` makes it one of version 2";
+                let reason = "this store is of version 1 of the disk engine, which keeps everything; an upgrade makes it one of version 2";
                 return Err(Error::Usage { reason });
             }
             let mut state = self.table().state.clone();

@@ -137,7 +137,7 @@ impl StoreHeader {
                 Err(error) => error,
             },
             Error::Corrupt { file, offset, oid, reason } if Self::read_file(storage, STORE_COPY).is_ok() => {
-                let reason = format!("{reason}; there is a copy, from which `cone repair` restores it");
+                let reason = format!("{reason}; there is a copy, from which a repair restores it");
                 Error::Corrupt { file, offset, oid, reason }
             }
             error => error,
@@ -254,7 +254,7 @@ impl StoreHeader {
 /// Returns the error of a store whose header is missing.
 pub(super) fn lost(storage: &Arc<dyn Storage>) -> Error {
     let way = match StoreHeader::read_file(storage, STORE_COPY) {
-        Ok(_) => "`cone repair` restores it from its copy",
+        Ok(_) => "a repair restores it from its copy",
         Err(_) => "put it back from a backup of this store: without it nothing here can be read",
     };
     let reason = format!("the header is missing, though the store's segments are there; {way}");

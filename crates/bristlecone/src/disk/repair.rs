@@ -141,7 +141,7 @@ fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Erro
 pub(super) fn refusal(damage: &Damage) -> Error {
     let Damage { file, offset, reason, .. } = damage;
     let at = if *offset == 0 { String::new() } else { format!("at byte {offset}: ") };
-    let way = "it can still be read; put the file back from a backup, or go on without what is lost by `cone repair --accept-end`";
+    let way = "it can still be read; put the file back from a backup, or go on without what is lost by a repair that accepts the end";
     Error::Lost { file: file.clone(), reason: format!("{at}{reason}; {way}") }
 }
 

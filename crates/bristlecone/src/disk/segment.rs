@@ -333,7 +333,7 @@ impl Segment {
             Err(error) => return Error::io(file, error),
             Ok(Some(bytes)) => {
                 let reason = format!(
-                    "the file has {} of {bytes} bytes: it was cut; `cone repair` makes it as long as it was, with zeroes",
+                    "the file has {} of {bytes} bytes: it was cut; a repair makes it as long as it was, with zeroes",
                     self.bytes
                 );
                 return damaged(self.bytes, reason);

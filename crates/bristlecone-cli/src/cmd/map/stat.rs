@@ -171,7 +171,7 @@ fn check_native(native: &NativeMap, map: &Map, done: &Done) -> Result<Option<Str
 fn fault(error: Error) -> Result<String> {
     match error {
         Error::Io { .. } => Err(error.into()),
-        error => Ok(report(&error).trim_end_matches("; `check` lists what is affected").to_owned()),
+        error => Ok(report(&error)),
     }
 }
 
