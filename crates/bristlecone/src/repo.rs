@@ -405,6 +405,7 @@ impl<F: Format> Repo<F> {
     /// The answers are in the order of the commits: [`Error::Usage`] for one that was prepared in another repository; [`Error::Gone`]
     /// where another process has dropped what the commit goes on from, which is written anew then: prepared once more from the same
     /// tree, it can be submitted.
+    #[must_use = "each commit may have failed"]
     pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<CommitId>> {
         let is_own = |prepared: &Prepared<F>| Arc::ptr_eq(&prepared.backend, &self.shared.backend);
         let of_here: Vec<bool> = commits.iter().map(is_own).collect();
