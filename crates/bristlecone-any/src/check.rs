@@ -62,7 +62,7 @@ pub struct Finding {
 }
 
 /// What a check found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Whether the store could be opened; else the finding says why not, and nothing else was checked.
     pub opened: bool,

@@ -77,6 +77,21 @@ impl hash::Hash for Oid {
     }
 }
 
+impl AsRef<[u8]> for Oid {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl TryFrom<&[u8]> for Oid {
+    type Error = OidError;
+
+    /// As [`Oid::new`].
+    fn try_from(digest: &[u8]) -> Result<Self, OidError> {
+        Self::new(digest)
+    }
+}
+
 impl fmt::Display for Oid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in self.as_bytes() {
@@ -297,6 +312,7 @@ mod tests {
             let digest: alloc::vec::Vec<u8> = (0..len).map(|n| n * 7 + 3).collect();
             let oid = Oid::new(&digest).unwrap();
             assert_eq!(oid.as_bytes(), &digest[..]);
+            assert_eq!(Oid::try_from(AsRef::<[u8]>::as_ref(&oid)), Ok(oid));
             assert_eq!(oid.to_string().parse(), Ok(oid));
             assert_eq!(oid.to_string(), to_hex(&digest));
         }

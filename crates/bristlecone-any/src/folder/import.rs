@@ -49,7 +49,7 @@ const UNIT_FILES_MIN: usize = 16;
 const UNITS_PER_WORKER: usize = 8;
 
 /// What was imported.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Plain files.
     pub files: u64,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What a log is asked for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Where it begins, in the order in which it was named.
     pub heads: Vec<CommitId>,

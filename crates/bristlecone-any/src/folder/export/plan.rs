@@ -16,7 +16,7 @@ const PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 4095 } else { 1023 
 const DEPTH_MAX: usize = bristlecone::core::PATH_STEPS_MAX;
 
 /// What an export writes, or wrote.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Plain files.
     pub files: u64,

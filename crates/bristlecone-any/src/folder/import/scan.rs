@@ -32,7 +32,7 @@ const BLOCK_BYTES: u64 = 512;
 pub(super) const UNREADABLE: &str = "unreadable";
 
 /// Something that was left out, and why.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Where, from the top of the import.
     pub path: Path,
@@ -42,7 +42,7 @@ pub struct LeftOut {
 }
 
 /// A repository that was taken as the id of its commit.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenSubmodule {
     /// Where, from the top of the import.
     pub path: Path,
