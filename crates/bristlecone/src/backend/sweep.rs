@@ -4,7 +4,7 @@ use std::fmt;
 
 use bristlecone_core::{ObjRef, Object, Oid};
 
-use super::{Cut, Snapshot};
+use super::Cut;
 use crate::{Error, oid_map::OidMap};
 
 /// Calls its last argument with the id of everything that an object names. It asks the backend nothing, which may keep others
@@ -122,31 +122,39 @@ impl<'a> Roots<'a> {
     }
 
     /// Returns what is dropped of `dead`, to which nothing leads, with the bytes of each and in the order in which it is: no object
-    /// before those that name it, so that whatever stays has everything below it, also where the limits end the list.
+    /// before those that name it, so that whatever stays has everything below it, also where the limits end the list. `read` reads an
+    /// object; what is absent names nothing.
+    ///
+    /// A sweep may choose beside appends, and go through the list in steps, each without what is reached by then: what an object that is
+    /// passed over names is reached, too.
     ///
     /// # Errors
-    /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
-    pub(crate) fn choose(
+    /// Those of `read`, and what [`Roots::children`] fails with.
+    pub fn choose<'o>(
         &self,
-        snapshot: &dyn Snapshot,
+        read: impl Fn(&Oid) -> Result<Option<Object<'o>>, Error>,
         dead: &[Oid],
         limits: &SweepLimits,
     ) -> Result<(Vec<(Oid, u64)>, Swept), Error> {
         let mut named: OidMap<u32> = dead.iter().map(|oid| (*oid, 0)).collect();
         for oid in dead {
-            self.each_child(snapshot, oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
+            if let Some(object) = read(oid)? {
+                (self.children)(oid, &object, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
+            }
         }
         let mut next: Vec<Oid> = dead.iter().filter(|oid| named[*oid] == 0).copied().collect();
         let (mut chosen, mut swept) = (Vec::new(), Swept::default());
         while let Some(oid) = next.pop() {
-            let bytes = snapshot.read(&oid.into())?.map_or(0, |object| object.read_bytes() as u64);
+            let object = read(&oid)?;
+            let bytes = object.as_ref().map_or(0, |object| object.read_bytes() as u64);
             if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
                 swept.more = true;
                 continue;
             }
             (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
             chosen.push((oid, bytes));
-            self.each_child(snapshot, &oid, &mut |child| {
+            let Some(object) = object else { continue };
+            (self.children)(&oid, &object, &mut |child| {
                 if let Some(count) = named.get_mut(&child) {
                     *count -= 1;
                     next.extend((*count == 0).then_some(child));
@@ -154,19 +162,6 @@ impl<'a> Roots<'a> {
             })?;
         }
         Ok((chosen, swept))
-    }
-
-    /// Calls `each` with what an object names; with nothing if it is absent.
-    pub(crate) fn each_child(
-        &self,
-        snapshot: &dyn Snapshot,
-        oid: &Oid,
-        each: &mut dyn FnMut(Oid),
-    ) -> Result<(), Error> {
-        match snapshot.read(&ObjRef::from(*oid))? {
-            Some(object) => (self.children)(oid, &object, each),
-            None => Ok(()),
-        }
     }
 }
 

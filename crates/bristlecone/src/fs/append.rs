@@ -172,9 +172,11 @@ impl FsState {
         moves: bool,
     ) -> Result<Vec<Oid>, Error> {
         let mut new = NewObjects::default();
-        let done = self
-            .write_parts(&mut new, batches, synced, OPEN_MAX.saturating_sub(writer.open))
-            .and_then(|()| self.name_objects(writer, &mut new, synced, moves));
+        let written = self.write_parts(&mut new, batches, synced, OPEN_MAX.saturating_sub(writer.open));
+        let done = written.and_then(|()| {
+            self.note(&new.appended);
+            self.name_objects(writer, &mut new, synced, moves)
+        });
         if done.is_err() {
             // What has no name yet is of no use. The next process that opens the store removes it otherwise.
             new.list.iter().for_each(|object| _ = self.files.remove(&object.part));

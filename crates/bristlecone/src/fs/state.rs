@@ -159,6 +159,8 @@ pub(super) struct KnownObjects {
     many: usize,
     /// The place behind that of the last append of another process that this one has noticed.
     pub(super) foreign: u64,
+    /// What this process appended since a sweep of its began, as long as that is under way.
+    pub(super) noted: Option<Vec<Oid>>,
 }
 
 impl FsState {
@@ -391,6 +393,14 @@ impl FsState {
         let place = known.next;
         known.next += 1;
         known.places.extend(oids.map(|oid| (oid, place)));
+    }
+
+    /// Notes for a sweep that is under way what gets its names next: also where the append fails then, an object that is there has
+    /// everything below it.
+    pub(super) fn note(&self, oids: &[Oid]) {
+        if let Some(noted) = &mut write_lock(&self.known).noted {
+            noted.extend_from_slice(oids);
+        }
     }
 
     pub(super) fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> FsSnapshot {

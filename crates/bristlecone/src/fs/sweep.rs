@@ -5,7 +5,7 @@
 //! say that a sweep is under way. Whoever writes next after a process that was stopped, or a power cut, removes the rest of the list
 //! first. So no object ever stays without what is below it.
 
-use std::{collections::BTreeSet, fmt::Write as _, mem, sync::Arc, thread, time::Duration, vec};
+use std::{collections::BTreeSet, fmt::Write as _, mem, thread, time::Duration, vec};
 
 use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     durable::object_ids,
     object,
-    state::{FsSnapshot, FsState, KnownRefs, Writer},
+    state::{FsState, KnownRefs, Writer},
 };
 use crate::{
     Error,
@@ -35,155 +35,83 @@ const STEP_PAUSE: Duration = Duration::from_millis(2);
 const ROUNDS_MAX: usize = 24;
 const ROUND_OBJECTS: usize = 1 << 10;
 
-/// What was marked beside appends.
-struct Marked {
-    /// What is appended from place `first` on it keeps.
-    reader: FsSnapshot,
-    first: u64,
+/// What a sweep goes through.
+struct Sweep<'s> {
+    state: &'s FsState,
+    roots: &'s Roots<'s>,
+    appends: NotedAppends<'s>,
     reached: Reached,
-    /// What was appended from this place on was not looked at.
-    seen: u64,
-    /// Objects that were there and not reached.
-    unreached: Vec<Oid>,
-}
-
-/// What is to be removed.
-struct Chosen {
-    marked: Marked,
-    /// What is left of it with the bytes of each, no object before those that name it.
+    /// What was chosen and is not removed yet, with the bytes of each, no object before those that name it.
     rest: vec::IntoIter<(Oid, u64)>,
-    /// What was removed, once nothing is left.
+    /// What was removed.
     swept: Swept,
 }
 
+/// Notes what this process appends, until it is dropped: a sweep that held a snapshot instead would have all of it kept, and look
+/// through all of it at each step.
+struct NotedAppends<'s> {
+    state: &'s FsState,
+    /// The place of what was appended next when this began.
+    first: u64,
+}
+
+impl<'s> NotedAppends<'s> {
+    /// Begins. The caller holds the store's lock.
+    fn begin(state: &'s FsState) -> Self {
+        let mut known = write_lock(&state.known);
+        known.noted = Some(Vec::new());
+        Self { state, first: known.next }
+    }
+
+    /// Returns what was appended since this was asked last.
+    fn take(&self) -> Vec<Oid> {
+        write_lock(&self.state.known).noted.as_mut().map(mem::take).unwrap_or_default()
+    }
+
+    /// Whether another process wrote since this began. The caller holds the store's lock.
+    fn are_foreign(&self) -> bool {
+        self.first < read_lock(&self.state.known).foreign
+    }
+
+    /// Passes over what other processes wrote by now. The caller holds the store's lock.
+    fn pass_foreign(&mut self) {
+        self.first = read_lock(&self.state.known).next;
+    }
+}
+
+impl Drop for NotedAppends<'_> {
+    fn drop(&mut self) {
+        write_lock(&self.state.known).noted = None;
+    }
+}
+
 impl FsState {
-    /// Drops what nothing leads to. It marks beside appends; no thread appends or moves a ref while it chooses what goes, nor takes a
-    /// snapshot while it removes some of that. Reading goes on.
-    pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+    /// Drops what nothing leads to. It marks, and chooses what goes, beside appends; no thread appends or moves a ref, nor takes a
+    /// snapshot, while it removes some of that. Reading goes on.
+    pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         self.lock.refuse_child()?;
         let _one = lock(&self.sweeping);
-        let reader = self.locked(|writer| {
+        let appends = self.locked(|writer| {
             self.refuse_others()?;
             self.make_durable(writer, None)?;
-            Ok(self.reader())
+            Ok(NotedAppends::begin(self))
         })?;
-        let marked = self.mark(reader, roots)?;
-        let mut chosen = self.locked(|writer| {
-            let mut chosen = self.choose(writer, marked, roots, limits)?;
-            if !limits.dry_run {
-                self.step(writer, &mut chosen, roots)?;
-            }
-            Ok(chosen)
-        })?;
-        while !limits.dry_run && !chosen.rest.as_slice().is_empty() {
+        let (reached, rest, swept) = (Reached::default(), Vec::new().into_iter(), Swept::default());
+        let mut sweep = Sweep { state: self, roots, appends, reached, rest, swept };
+        sweep.mark_beside_appends(self.young())?;
+        sweep.choose(limits)?;
+        // Choosing may take as long as marking.
+        sweep.mark_beside_appends(Vec::new())?;
+        self.locked(|writer| sweep.begin(writer, limits))?;
+        while !sweep.rest.as_slice().is_empty() {
             thread::sleep(STEP_PAUSE);
-            match self.locked(|writer| self.go_on(writer, &mut chosen, roots)) {
-                Ok(true) => {}
-                // Another process has come, or holds the lock: what is left is for the next sweep.
-                Ok(false) | Err(Error::Locked { .. }) => {
-                    chosen.swept.more = true;
-                    let Chosen { rest, swept, .. } = &mut chosen;
-                    rest.for_each(|(_, bytes)| leave(bytes, swept));
-                }
-                Err(error) => return Err(error),
+            match self.locked(|writer| sweep.go_on(writer)) {
+                // Another process holds the lock.
+                Err(Error::Locked { .. }) => sweep.leave_rest(),
+                done => done?,
             }
         }
-        Ok(chosen.swept)
-    }
-
-    /// Returns a snapshot, and the place of what is appended next. The caller holds the store's lock.
-    fn reader(self: &Arc<Self>) -> (FsSnapshot, u64) {
-        let next = read_lock(&self.known).next;
-        (self.snapshot(&[]), next)
-    }
-
-    /// Marks what is reached, and lists what is not.
-    fn mark(&self, (reader, first): (FsSnapshot, u64), roots: &Roots<'_>) -> Result<Marked, Error> {
-        let (mut reached, mut seen) = (Reached::default(), 0);
-        for round in 0..ROUNDS_MAX {
-            let (young, next) = self.young(seen);
-            if round > 0 && young.len() < ROUND_OBJECTS {
-                break;
-            }
-            seen = next;
-            // Appends do not wait for the refs meanwhile.
-            let from = self.refs_and_pins(&read_lock(&self.refs));
-            let from = young.into_iter().chain(from).chain(roots.oids.iter().copied());
-            reached.reach(roots, |oid| self.read(oid), from)?;
-        }
-        let unreached = object_ids(&self.files)?.filter(|oid| !reached.contains(oid)).collect();
-        Ok(Marked { reader, first, reached, seen, unreached })
-    }
-
-    /// Chooses what goes: what was not reached by now.
-    fn choose(
-        self: &Arc<Self>,
-        writer: &mut Writer,
-        mut marked: Marked,
-        roots: &Roots<'_>,
-        limits: &SweepLimits,
-    ) -> Result<Chosen, Error> {
-        if marked.first < read_lock(&self.known).foreign {
-            // Another process had the store meanwhile. What it appended was not looked at.
-            drop(marked);
-            self.refuse_others()?;
-            marked = self.mark(self.reader(), roots)?;
-        }
-        self.refuse_others()?;
-        self.make_durable(writer, None)?;
-        self.mark_rest(&mut marked, roots)?;
-        let unreached = mem::take(&mut marked.unreached);
-        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !marked.reached.contains(oid)).collect();
-        let (chosen, swept) = roots.choose(&marked.reader, &dead, limits)?;
-        Ok(Chosen { marked, rest: chosen.into_iter(), swept })
-    }
-
-    /// Marks what came since it was last looked, and what refs and snapshots lead to now. The caller holds the store's lock.
-    fn mark_rest(&self, marked: &mut Marked, roots: &Roots<'_>) -> Result<(), Error> {
-        let (young, next) = self.young(marked.seen);
-        marked.seen = next;
-        let from = self.refs_and_pins(&read_lock(&self.refs));
-        let from = from.into_iter().chain(young).chain(marked.reached.take_absent());
-        marked.reached.reach(&roots.unwatched(), |oid| self.read(oid), from)
-    }
-
-    /// Goes on with a sweep that let others go first; returns `false` if one of them was another process.
-    fn go_on(&self, writer: &mut Writer, chosen: &mut Chosen, roots: &Roots<'_>) -> Result<bool, Error> {
-        match self.refuse_others() {
-            // It has the store open, or wrote since the sweep took its snapshot.
-            Err(Error::Locked { .. } | Error::Usage { .. }) => return Ok(false),
-            alone => alone?,
-        }
-        self.make_durable(writer, None)?;
-        self.step(writer, chosen, roots).map(|()| true)
-    }
-
-    /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock, and everything is
-    /// durable.
-    fn step(&self, writer: &mut Writer, chosen: &mut Chosen, roots: &Roots<'_>) -> Result<(), Error> {
-        self.mark_rest(&mut chosen.marked, roots)?;
-        // From here on no snapshot is taken.
-        let mut refs = write_lock(&self.refs);
-        let reached = &mut chosen.marked.reached;
-        reached.reach(&roots.unwatched(), |oid| self.read(oid), self.pins.roots())?;
-        let mut dead = Vec::new();
-        for (oid, bytes) in chosen.rest.by_ref().take(STEP_OBJECTS) {
-            if reached.contains(&oid) {
-                leave(bytes, &mut chosen.swept);
-            } else {
-                dead.push(oid);
-            }
-        }
-        if dead.is_empty() {
-            return Ok(());
-        }
-        self.write_list(&dead)?;
-        writer.unsynced.add(&[], false, true)?;
-        let mut table = refs.table.clone();
-        (table.sweeps, table.sweeping) = (table.sweeps + 1, true);
-        self.write_known_refs(&mut refs, table, true)?;
-        self.remove_listed(&mut refs, &dead)?;
-        writer.unsynced.clear()
+        Ok(sweep.swept)
     }
 
     /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what snapshots keep is then not
@@ -198,7 +126,8 @@ impl FsState {
     }
 
     /// Returns what refs lead to, and what snapshots hold.
-    fn refs_and_pins(&self, refs: &KnownRefs) -> Vec<Oid> {
+    fn refs_and_pins(&self) -> Vec<Oid> {
+        let refs = read_lock(&self.refs);
         let mut from = self.pins.roots();
         from.extend(refs.table.by_name.values().filter_map(|target| match target {
             RefTarget::Object(at) => Some(at.oid),
@@ -220,12 +149,11 @@ impl FsState {
         }
     }
 
-    /// Returns the objects that were appended since the oldest snapshot was taken, from place `seen` on, and the place behind them.
-    fn young(&self, seen: u64) -> (Vec<Oid>, u64) {
+    /// Returns the objects that were appended since the oldest snapshot was taken.
+    fn young(&self) -> Vec<Oid> {
         let known = read_lock(&self.known);
-        let Some(first) = self.pins.appended() else { return (Vec::new(), known.next) };
-        let first = first.max(seen);
-        (known.places.iter().filter(|(_, place)| **place >= first).map(|(oid, _)| *oid).collect(), known.next)
+        let Some(first) = self.pins.appended() else { return Vec::new() };
+        known.places.iter().filter(|(_, place)| **place >= first).map(|(oid, _)| *oid).collect()
     }
 
     fn write_list(&self, dead: &[Oid]) -> Result<(), Error> {
@@ -276,10 +204,112 @@ impl FsState {
     }
 }
 
-/// Counts an object no more, which was chosen and stays.
-const fn leave(bytes: u64, swept: &mut Swept) {
-    swept.objects -= 1;
-    swept.bytes -= bytes;
+impl Sweep<'_> {
+    /// Marks what stays, and what becomes so meanwhile, until that is little.
+    fn mark_beside_appends(&mut self, mut young: Vec<Oid>) -> Result<(), Error> {
+        let (state, roots) = (self.state, self.roots);
+        for _ in 0..ROUNDS_MAX {
+            // What comes during the last round stays noted.
+            young.append(&mut self.appends.take());
+            let before = self.reached.objects();
+            let from = mem::take(&mut young).into_iter().chain(state.refs_and_pins()).chain(roots.oids.iter().copied());
+            self.reached.reach(roots, |oid| state.read(oid), from)?;
+            if self.reached.objects() - before < ROUND_OBJECTS {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses what goes: what is there and was not reached by now.
+    fn choose(&mut self, limits: &SweepLimits) -> Result<(), Error> {
+        let state = self.state;
+        let dead: Vec<Oid> = object_ids(&state.files)?.filter(|oid| !self.reached.contains(oid)).collect();
+        let (chosen, swept) = self.roots.choose(|oid| state.read(oid), &dead, limits)?;
+        (self.rest, self.swept.more) = (chosen.into_iter(), swept.more);
+        Ok(())
+    }
+
+    /// Marks what came since it was last looked, and what refs and snapshots lead to now. The caller holds the store's lock.
+    fn mark_rest(&mut self) -> Result<(), Error> {
+        let state = self.state;
+        let from = state.refs_and_pins().into_iter().chain(self.appends.take()).chain(self.reached.take_absent());
+        self.reached.reach(&self.roots.unwatched(), |oid| state.read(oid), from)
+    }
+
+    /// Begins to remove what was chosen, or counts it. The caller holds the store's lock.
+    fn begin(&mut self, writer: &mut Writer, limits: &SweepLimits) -> Result<(), Error> {
+        self.state.refuse_others()?;
+        if self.appends.are_foreign() {
+            // Another process had the store meanwhile. What it appended is on no list, and may name what is.
+            self.appends.pass_foreign();
+            self.mark_rest()?;
+            self.choose(limits)?;
+        }
+        self.state.make_durable(writer, None)?;
+        if !limits.dry_run {
+            return self.step(writer);
+        }
+        self.mark_rest()?;
+        for (oid, bytes) in self.rest.by_ref() {
+            if !self.reached.contains(&oid) {
+                (self.swept.objects, self.swept.bytes) = (self.swept.objects + 1, self.swept.bytes + bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to remove what was chosen, behind others that went first, unless one of them was another process. The caller holds the
+    /// store's lock.
+    fn go_on(&mut self, writer: &mut Writer) -> Result<(), Error> {
+        match self.state.refuse_others() {
+            Ok(()) if !self.appends.are_foreign() => {}
+            // It has the store open, or wrote.
+            Ok(()) | Err(Error::Locked { .. } | Error::Usage { .. }) => {
+                self.leave_rest();
+                return Ok(());
+            }
+            failed => return failed,
+        }
+        self.state.make_durable(writer, None)?;
+        self.step(writer)
+    }
+
+    /// Leaves to the next sweep what was chosen and is not removed yet.
+    fn leave_rest(&mut self) {
+        self.rest = Vec::new().into_iter();
+        self.swept.more = true;
+    }
+
+    /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock, and everything is
+    /// durable.
+    fn step(&mut self, writer: &mut Writer) -> Result<(), Error> {
+        self.mark_rest()?;
+        let state = self.state;
+        // From here on no snapshot is taken.
+        let mut refs = write_lock(&state.refs);
+        self.reached.reach(&self.roots.unwatched(), |oid| state.read(oid), state.pins.roots())?;
+        let (mut dead, mut dead_bytes) = (Vec::new(), 0);
+        for (oid, bytes) in self.rest.by_ref().take(STEP_OBJECTS) {
+            if !self.reached.contains(&oid) {
+                dead.push(oid);
+                dead_bytes += bytes;
+            }
+        }
+        if dead.is_empty() {
+            return Ok(());
+        }
+        state.write_list(&dead)?;
+        writer.unsynced.add(&[], false, true)?;
+        let mut table = refs.table.clone();
+        (table.sweeps, table.sweeping) = (table.sweeps + 1, true);
+        state.write_known_refs(&mut refs, table, true)?;
+        // Where a removal fails, the next holder of the lock removes the rest of the list.
+        let swept = &mut self.swept;
+        (swept.objects, swept.bytes) = (swept.objects + dead.len() as u64, swept.bytes + dead_bytes);
+        state.remove_listed(&mut refs, &dead)?;
+        writer.unsynced.clear()
+    }
 }
 
 /// Decodes a list; `None` if it is damaged.
@@ -295,7 +325,38 @@ fn listed(bytes: &[u8]) -> Option<Vec<Oid>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{cell::Cell, sync::Arc};
+
+    use bristlecone_core::{Kind, Object, Sink};
+
+    use super::{
+        super::{FsBackend, FsOptions},
+        *,
+    };
+    use crate::{
+        backend::{Backend, Batch, Durability},
+        engine::FormatTag,
+        storage::RealStorage,
+    };
+
+    #[test]
+    fn a_sweep_holds_no_snapshot() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let storage = Arc::new(RealStorage::new(dir.path()));
+        let backend = FsBackend::create(storage, format, FsOptions::default().background(false)).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Kind::Contents, Oid::from_array([1; 32]), b"a value", &[], &[]);
+        backend.append(batch, &[], Durability::None).unwrap();
+        let looked = Cell::new(false);
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| {
+            assert!(backend.0.pins.is_empty(), "all that is appended would be kept in memory");
+            looked.set(true);
+            Ok(())
+        };
+        assert_eq!(backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 1);
+        assert!(looked.get());
+    }
 
     #[test]
     fn a_damaged_list_is_none() {

@@ -2,29 +2,36 @@
 
 use std::{
     collections::HashMap,
+    fs,
+    slice::from_ref,
     sync::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
     },
+    thread,
+    time::Duration,
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Oid, Snapshot,
+    Backend, Batch, Durability, Kind, Object, Oid, Roots, Snapshot, SweepLimits,
     fs::FsBackend,
-    storage::{OpenMode, Storage, StorageFile},
+    storage::{OpenMode, RealStorage, Storage, StorageFile},
 };
 use bristlecone_testkit::{
-    sample::Sample,
+    sample::{Family, Sample},
     sim::{Coming, Hooked, SimStorage},
 };
 
 use crate::{
     engine::format_tag,
-    fs::{graph, options, sweep},
+    fs::{append, graph, options, sweep},
 };
 
 /// Graphs of four objects, more than a step removes.
 const GRAPHS: u64 = 1300;
+/// How long an append that waits for the sweep is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes a store on a disk that calls `hook`, with graphs to which nothing leads.
 fn make(
@@ -34,10 +41,75 @@ fn make(
 ) -> Arc<FsBackend> {
     let storage = Arc::new(Hooked::new(Arc::new(disk.clone()), hook));
     let backend = FsBackend::create(storage, format_tag(), options()).unwrap();
+    append_all(&backend, graphs);
+    Arc::new(backend)
+}
+
+/// Appends graphs, and moves no ref.
+fn append_all(backend: &FsBackend, graphs: &[Vec<Sample>]) {
     let mut batch = Batch::new();
     graphs.iter().flatten().for_each(|sample| _ = sample.put(&mut batch, &HashMap::new()));
     backend.append(batch, &[], Durability::None).unwrap();
-    Arc::new(backend)
+}
+
+/// Sweeps, and appends what names the head of the second of three graphs while what goes is chosen.
+fn sweep_beside(backend: &FsBackend, graphs: &[Vec<Sample>], new: &Sample, append: impl Fn()) {
+    let samples: HashMap<Oid, &Sample> =
+        graphs.iter().flatten().chain([new]).map(|sample| (sample.oid, sample)).collect();
+    let asked = AtomicBool::new(false);
+    // Nothing stays as yet: the first that the sweep looks at may go.
+    let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        if !asked.swap(true, Relaxed) {
+            append();
+        }
+        samples[oid].children.iter().for_each(|child| each(child.oid));
+        Ok(())
+    };
+    let swept = backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap();
+    assert_eq!(swept.objects, 8);
+    for (number, graph) in graphs.iter().enumerate() {
+        let there = graph.iter().map(|sample| backend.read(&sample.oid.into()).unwrap().is_some());
+        assert!(there.eq([number == 1; 4]), "graph {number}");
+    }
+    assert!(backend.read(&new.oid.into()).unwrap().is_some());
+}
+
+/// Returns three graphs, and an object that names the head of the second.
+fn three_graphs() -> (Vec<Vec<Sample>>, Sample) {
+    let graphs: Vec<Vec<Sample>> = (0..3).map(graph).collect();
+    let new = Family::default().sample(1000, Kind::Commit, &[graphs[1][3].child()], 10);
+    (graphs, new)
+}
+
+#[test]
+fn appends_go_on_while_a_sweep_chooses_what_goes() {
+    let (graphs, new) = three_graphs();
+    let backend = make(&SimStorage::new(), &graphs, |_| {});
+    sweep_beside(&backend, &graphs, &new, || {
+        let (sender, ended) = mpsc::channel();
+        let (backend, graphs) = (backend.clone(), [vec![new.clone()]]);
+        // If it waits for the sweep, nobody waits for it.
+        thread::spawn(move || {
+            append_all(&backend, &graphs);
+            sender.send(())
+        });
+        ended.recv_timeout(PATIENCE).expect("the append ends");
+    });
+}
+
+#[test]
+fn what_an_append_that_failed_beside_a_sweep_left_has_everything_below_it() {
+    let (graphs, new) = three_graphs();
+    let dir = tempfile::tempdir().unwrap();
+    let backend = FsBackend::create(Arc::new(RealStorage::new(dir.path())), format_tag(), options()).unwrap();
+    append_all(&backend, &graphs);
+    sweep_beside(&backend, &graphs, &new, || {
+        // Objects get their names before the list of refs is written.
+        let in_the_way = dir.path().join("refs.new");
+        fs::create_dir(&in_the_way).unwrap();
+        assert!(append(&backend, "main", from_ref(&new), Durability::None).is_err());
+        fs::remove_dir(&in_the_way).unwrap();
+    });
 }
 
 #[test]

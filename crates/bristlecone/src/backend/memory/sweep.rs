@@ -32,7 +32,7 @@ impl MemoryState {
         let from = self.refs_and_pins(&refs).into_iter().chain(self.young()).chain(reached.take_absent());
         reached.reach(&roots.unwatched(), read, from)?;
         let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !reached.contains(oid)).copied().collect();
-        let (dead, swept) = roots.choose(&reader, &dead, limits)?;
+        let (dead, swept) = roots.choose(read, &dead, limits)?;
         drop(reader);
         if dead.is_empty() || limits.dry_run {
             return Ok(swept);

@@ -210,7 +210,7 @@ impl Collection<'_, '_> {
         dead.sort_unstable();
         dead.dedup_by_key(|dead| dead.0);
         let oids: Vec<Oid> = dead.iter().map(|dead| dead.0).collect();
-        let (chosen, swept) = self.roots.choose(snapshot, &oids, limits)?;
+        let (chosen, swept) = self.roots.choose(|oid| snapshot.read(&ObjRef::from(*oid)), &oids, limits)?;
         let chosen: BTreeSet<Oid> = chosen.into_iter().map(|(oid, _)| oid).collect();
         let left = dead.iter().filter(|dead| !chosen.contains(&dead.0)).map(|dead| ObjRef::new(dead.0, dead.1));
         let left: Vec<ObjRef> = left.collect();
