@@ -122,7 +122,11 @@ fn sweep_by(mut once: impl FnMut() -> bristlecone::Result<Swept>, limits: &Sweep
 fn sweep_once(opened: &AnyRepo, limits: &SweepLimits) -> bristlecone::Result<Swept> {
     let line = RefCell::new(Progress::new("marked", None));
     opened.sweep_watched(&opened.retention()?, &[], limits, &|status: &SweepStatus| {
-        let verb = if status.step == SweepStep::Copy { "copied" } else { "marked" };
+        let verb = match status.step {
+            SweepStep::Copy => "copied",
+            SweepStep::Remove => "removed",
+            _ => "marked",
+        };
         line.borrow_mut().tick_with(|_| {
             format!("{verb} {}, {}", text::count(status.objects, "object", "objects"), text::bytes(status.bytes))
         });

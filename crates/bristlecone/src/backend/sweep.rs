@@ -44,7 +44,8 @@ pub trait CutRules {
     fn keep(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>, Error>;
 }
 
-/// Is told how far a sweep is, and ends it by an error. It may read from the backend, and its refs, and take snapshots; it must
+/// Is told how far a sweep is, and ends it by an error. The sweep fails with that; one that has removed something returns what that
+/// was, and leaves the rest to the next ([`Swept::more`]). It may read from the backend, and its refs, and take snapshots; it must
 /// change nothing there.
 pub type SweepWatch<'a> = dyn Fn(&SweepStatus) -> Result<(), Error> + 'a;
 
@@ -56,6 +57,9 @@ pub enum SweepStep {
     Mark,
     /// It copies what stays to where nothing else is.
     Copy,
+    /// It removes what nothing leads to, in steps, and tells after each what is gone by then; also after one that fails, so that this is
+    /// known where the sweep ends with an error.
+    Remove,
 }
 
 /// How far a sweep is.
@@ -296,6 +300,6 @@ pub struct Swept {
     pub bytes: u64,
     /// Of the objects, the commits that retention cut.
     pub commits: u64,
-    /// Whether something is left for the next sweep: by the limits, or since another process came in between.
+    /// Whether something is left for the next sweep: by the limits, or since another process came in between, or who watched ended it.
     pub more: bool,
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Reached, RefTarget, Roots, SweepLimits, Swept},
+    backend::{Reached, RefTarget, Roots, SweepLimits, SweepStatus, SweepStep, Swept},
     sync::{lock, read_lock, write_lock},
 };
 
@@ -102,16 +102,30 @@ impl FsState {
         sweep.choose(limits)?;
         // Choosing may take as long as marking.
         sweep.mark_beside_appends(Vec::new())?;
-        self.locked(|writer| sweep.begin(writer, limits))?;
-        while !sweep.rest.as_slice().is_empty() {
-            thread::sleep(STEP_PAUSE);
-            match self.locked(|writer| sweep.go_on(writer)) {
-                // Another process holds the lock.
-                Err(Error::Locked { .. }) => sweep.leave_rest(),
-                done => done?,
+        let mut stepped = self.locked(|writer| sweep.begin(writer, limits));
+        loop {
+            let told = sweep.told(limits);
+            stepped?;
+            if sweep.rest.as_slice().is_empty() {
+                return Ok(sweep.swept);
             }
+            match told {
+                Err(error) if sweep.swept.objects == 0 => return Err(error),
+                Err(_) => {
+                    sweep.leave_rest();
+                    return Ok(sweep.swept);
+                }
+                Ok(()) => thread::sleep(STEP_PAUSE),
+            }
+            stepped = match self.locked(|writer| sweep.go_on(writer)) {
+                // Another process holds the lock.
+                Err(Error::Locked { .. }) => {
+                    sweep.leave_rest();
+                    Ok(())
+                }
+                done => done,
+            };
         }
-        Ok(sweep.swept)
     }
 
     /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what snapshots keep is then not
@@ -273,6 +287,13 @@ impl Sweep<'_> {
         }
         self.state.make_durable(writer, None)?;
         self.step(writer)
+    }
+
+    /// Tells what was removed by now, also where a step failed.
+    fn told(&self, limits: &SweepLimits) -> Result<(), Error> {
+        let Swept { objects, bytes, .. } = self.swept;
+        let status = SweepStatus::new(SweepStep::Remove, objects, bytes);
+        if limits.dry_run { Ok(()) } else { self.roots.tell(&status) }
     }
 
     /// Leaves to the next sweep what was chosen and is not removed yet.

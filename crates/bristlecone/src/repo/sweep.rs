@@ -45,7 +45,9 @@ impl<F: Format> Repo<F> {
     }
 
     /// Drops objects as [`Repo::sweep_by`] does, and tells `watch` now and then how far it is. Where that breaks, the sweep ends
-    /// and nothing was dropped. `watch` may read the repository, and must not change it.
+    /// and nothing was dropped; or something was by then, which is returned ([`Swept::more`] says that the rest is left). Where the
+    /// sweep fails, what was dropped is what `watch` was told last of [`SweepStep::Remove`](crate::SweepStep::Remove). `watch` may read
+    /// the repository, and must not change it.
     ///
     /// ```
     /// # use std::ops::ControlFlow;

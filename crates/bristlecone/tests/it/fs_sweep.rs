@@ -1,6 +1,7 @@
 //! The backend `fs`: sweeps of more than goes in one step.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     fs,
     slice::from_ref,
@@ -14,7 +15,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Kind, Object, Oid, Roots, Snapshot, SweepLimits,
+    Backend, Batch, Durability, Error, Kind, Object, Oid, Roots, Snapshot, SweepLimits, SweepStatus, SweepStep, Swept,
     fs::FsBackend,
     storage::{OpenMode, RealStorage, Storage, StorageFile},
 };
@@ -173,4 +174,62 @@ fn a_sweep_leaves_the_rest_to_the_next_where_another_process_comes() {
     drop(session.lock().unwrap().take());
     let rest = sweep(&*backend, &graphs).unwrap();
     assert_eq!((swept.objects + rest.objects, rest.more), (4 * GRAPHS, false));
+}
+
+/// Sweeps, and returns the answer with what was told of each step that removed something. `watch` is called behind each.
+fn sweep_told(
+    backend: &FsBackend,
+    graphs: &[Vec<Sample>],
+    watch: impl Fn() -> Result<(), Error>,
+) -> (Result<Swept, Error>, Vec<u64>) {
+    let samples: HashMap<Oid, &Sample> = graphs.iter().flatten().map(|sample| (sample.oid, sample)).collect();
+    let told = RefCell::new(Vec::new());
+    let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        samples[oid].children.iter().for_each(|child| each(child.oid));
+        Ok(())
+    };
+    let watch = |status: &SweepStatus| -> Result<(), Error> {
+        if status.step != SweepStep::Remove {
+            return Ok(());
+        }
+        told.borrow_mut().push(status.objects);
+        watch()
+    };
+    let swept = backend.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default());
+    (swept, told.into_inner())
+}
+
+#[test]
+fn who_watches_a_sweep_ends_it_between_two_steps() {
+    let graphs: Vec<Vec<Sample>> = (0..GRAPHS).map(graph).collect();
+    let backend = make(&SimStorage::new(), &graphs, |_| {});
+    let (swept, told) = sweep_told(&backend, &graphs, || Err(Error::Stopped));
+    let swept = swept.unwrap();
+    assert!(swept.more && (1..4 * GRAPHS).contains(&swept.objects), "{swept:?}");
+    assert_eq!(told, [swept.objects]);
+    for graph in &graphs {
+        let there = |sample: &Sample| backend.read(&sample.oid.into()).unwrap().is_some();
+        assert!(!there(&graph[3]) || graph.iter().all(there));
+    }
+    // Behind the last step nothing is left to end.
+    let (rest, told) = sweep_told(&backend, &graphs, || Err(Error::Stopped));
+    let rest = rest.unwrap();
+    assert_eq!((swept.objects + rest.objects, rest.more, told), (4 * GRAPHS, false, vec![rest.objects]));
+}
+
+#[test]
+fn what_a_sweep_removed_that_fails_is_told() {
+    let graphs: Vec<Vec<Sample>> = (0..GRAPHS).map(graph).collect();
+    let disk = SimStorage::new();
+    let backend = make(&disk, &graphs, |_| {});
+    // The next list has no room.
+    let (swept, told) = sweep_told(&backend, &graphs, || {
+        disk.limit_space(Some(disk.bytes()));
+        Ok(())
+    });
+    assert!(matches!(swept, Err(Error::NoSpace { .. })), "{swept:?}");
+    disk.limit_space(None);
+    let left = graphs.iter().flatten().filter(|sample| backend.read(&sample.oid.into()).unwrap().is_some()).count();
+    assert_eq!(told, [4 * GRAPHS - left as u64; 2]);
+    assert_eq!(sweep(&*backend, &graphs).unwrap().objects, left as u64);
 }
