@@ -6,8 +6,6 @@ use bristlecone::{Location, ObjRef, Object, Oid, RefMove, RefTarget, core::Recor
 use xxhash_rust::xxh3::xxh3_64;
 
 const CHECK_BYTES: usize = 8;
-/// Bytes of an object's value before its record: 16 = 8 check + 8 number of the append.
-const OBJECT_HEAD_BYTES: usize = CHECK_BYTES + 8;
 
 /// Names of refs up to this length are keys as they are.
 const NAME_BYTES: usize = 478;
@@ -43,7 +41,7 @@ fn word(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_le_bytes(*word), rest))
 }
 
-/// Writes the value of an object to `out`, which is cleared.
+/// Writes the value of an object to `out`, which is cleared: 8 bytes check, 8 number of the append, the record.
 pub(super) fn encode_object(out: &mut Vec<u8>, record: &[u8], append: u64) {
     out.clear();
     out.extend_from_slice(&[0; CHECK_BYTES]);
@@ -70,11 +68,6 @@ pub(super) fn decode_object<'a>(key: &[u8], value: &'a [u8]) -> Result<ObjectRow
         return Err("an object's record is that of another object");
     }
     Ok(ObjectRow { append, record, bytes })
-}
-
-/// Returns how many bytes the record in an object's value has.
-pub(super) const fn record_bytes(value: &[u8]) -> u64 {
-    value.len().saturating_sub(OBJECT_HEAD_BYTES) as u64
 }
 
 impl ObjectRow<'_> {
@@ -194,7 +187,7 @@ mod tests {
         let mut value = Vec::new();
         encode_object(&mut value, batch.records().next().unwrap().bytes, 77);
         let row = decode_object(oid.as_bytes(), &value).ok().unwrap();
-        assert_eq!((row.append, row.bytes.len() as u64), (77, record_bytes(&value)));
+        assert_eq!((row.append, row.bytes), (77, batch.records().next().unwrap().bytes));
         let object = row.to_object();
         assert_eq!((object.body(), object.metadata_word(0)), (&b"some bytes"[..], Some(5)));
         flips(&value, |value| decode_object(oid.as_bytes(), value).is_ok());

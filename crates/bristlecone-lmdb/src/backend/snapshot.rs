@@ -224,13 +224,6 @@ impl OpenStore {
         }
         Ok(FoundObjects { objects, next: None })
     }
-
-    /// Fails with an error of reading, where a walk needs an object that is there.
-    pub(super) fn read_bytes(&self, oid: &Oid) -> Result<Option<u64>, Error> {
-        let txn = self.env.read()?;
-        let value = txn.get(self.objects, oid.as_bytes()).map_err(|code| self.env.error(code))?;
-        Ok(value.map(rows::record_bytes))
-    }
 }
 
 /// Returns the damage of an object that is on a sound page.

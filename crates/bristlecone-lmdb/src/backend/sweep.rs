@@ -1,24 +1,29 @@
 //! Sweeps: objects that nothing leads to are removed, in transactions of a bounded size.
 //!
-//! A sweep marks beside appends, in rounds: each looks at what came during the one before. It lists what it did not reach, and from then
-//! on holds the store's lock, so no ref moves and nothing is appended. What goes is on the list and was not reached by then; what was
-//! appended since the sweep began stays, with all below it.
+//! A sweep marks beside appends, in rounds: each looks at what came during the one before. It lists what it did not reach, in the order
+//! in which that goes: no object before those that name it. From then on it holds the store's lock for one transaction at a time, and
+//! others go first between two of them. What goes is on the list and was not reached by then; what was appended since the sweep began
+//! stays, with all below it.
 //!
-//! What snapshots keep can grow meanwhile: each transaction is chosen with new roots shut out, and what they lead to is left out of it.
-//! No object is removed before those that name it, so all below a new root is there still.
+//! What snapshots keep can grow meanwhile: each transaction is filled with new roots shut out, and what they lead to is left out of it.
+//! All below a new root is there still, by the order of the list.
 //!
 //! What another process reads is not known here. A sweep therefore needs the store to itself among processes.
 
 use std::{
-    collections::HashMap,
-    process,
+    mem, process,
     sync::{
         PoisonError,
         atomic::Ordering::{Acquire, Relaxed, Release},
     },
+    thread,
+    time::Duration,
+    vec,
 };
 
-use bristlecone::{Error, Oid, Reached, RefTarget, Result, Roots, SweepLimits, Swept, engine::StoreLockGuard};
+use bristlecone::{
+    Error, Oid, Reached, RefTarget, Result, Roots, SweepLimits, SweepStatus, SweepStep, Swept, engine::StoreLockGuard,
+};
 
 use super::{
     append::Failure,
@@ -31,6 +36,8 @@ use crate::env::{Code, LOCK, WriteTxn};
 const STEP_OBJECTS: usize = 4096;
 /// About as many bytes, of pages that lead to those, it writes.
 const STEP_BYTES: u64 = 1 << 24;
+/// How long the lock is free between two of them: who waits for it looks each millisecond.
+const STEP_PAUSE: Duration = Duration::from_millis(2);
 
 /// Rounds beside appends. What so few objects bring during one waits until appends do.
 const ROUNDS_MAX: usize = 24;
@@ -43,34 +50,48 @@ const LOOK_BYTES: usize = 1 << 22;
 struct Sweep<'s> {
     store: &'s OpenStore,
     roots: &'s Roots<'s>,
+    noted: NotedAppends<'s>,
     live: Reached,
-    /// Objects that were there and not live when they were listed.
-    unreached: Vec<Oid>,
-    /// How many dead objects name each.
-    named: HashMap<Oid, u32>,
-    /// Dead objects that no dead one names.
-    next: Vec<Oid>,
+    /// What was chosen and is not removed yet, with the bytes of each, no object before those that name it.
+    rest: vec::IntoIter<(Oid, u64)>,
+    /// What was removed.
+    swept: Swept,
 }
 
 /// Notes what this process appends, until it is dropped.
-struct NotedAppends<'s>(&'s OpenStore);
+struct NotedAppends<'s> {
+    store: &'s OpenStore,
+    /// Appends of the store when this began.
+    first: u64,
+}
 
 impl<'s> NotedAppends<'s> {
     /// Begins. The caller holds the store's lock.
-    fn begin(store: &'s OpenStore) -> Self {
+    fn begin(store: &'s OpenStore) -> Result<Self> {
+        let first = store.state()?.appends;
         *store.noted() = Some(Vec::new());
-        Self(store)
+        Ok(Self { store, first })
     }
 
     /// Returns what was appended since this was asked last.
     fn take(&self) -> Vec<Oid> {
-        self.0.noted().as_mut().map(std::mem::take).unwrap_or_default()
+        self.store.noted().as_mut().map(mem::take).unwrap_or_default()
+    }
+
+    /// Whether another process appended since this began. The caller holds the store's lock, and has looked what others did.
+    fn are_foreign(&self) -> bool {
+        self.first < self.store.foreign_appends.load(Acquire)
+    }
+
+    /// Passes over what other processes appended by now. The caller holds the store's lock.
+    fn pass_foreign(&mut self) {
+        self.first = self.store.foreign_appends.load(Acquire);
     }
 }
 
 impl Drop for NotedAppends<'_> {
     fn drop(&mut self) {
-        *self.0.noted() = None;
+        *self.store.noted() = None;
     }
 }
 
@@ -80,30 +101,31 @@ impl OpenStore {
         self.lock.refuse_child()?;
         let _one = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = self.lock_alone()?;
-        let (noted, appends) = (NotedAppends::begin(self), self.state()?.appends);
+        let noted = NotedAppends::begin(self)?;
         drop(guard);
-        let (live, unreached, named) = (Reached::default(), Vec::new(), HashMap::new());
-        let mut sweep = Sweep { store: self, roots, live, unreached, named, next: Vec::new() };
-        sweep.mark_beside_appends(&noted)?;
-        sweep.list_unreached()?;
-        let _guard = self.lock_alone()?;
-        if !limits.dry_run {
-            self.begin_sweep()?;
+        let (live, rest, swept) = (Reached::default(), Vec::new().into_iter(), Swept::default());
+        let mut sweep = Sweep { store: self, roots, noted, live, rest, swept };
+        sweep.mark_beside_appends(self.young_objects(LOOK_BYTES)?)?;
+        sweep.choose(limits)?;
+        // Choosing may take as long as marking.
+        sweep.mark_beside_appends(Vec::new())?;
+        let mut stepped = sweep.begin(limits);
+        loop {
+            let told = sweep.told(limits);
+            stepped?;
+            if sweep.rest.as_slice().is_empty() {
+                return Ok(sweep.swept);
+            }
+            match told {
+                Err(error) if sweep.swept.objects == 0 => return Err(error),
+                Err(_) => {
+                    sweep.leave_rest();
+                    return Ok(sweep.swept);
+                }
+                Ok(()) => thread::sleep(STEP_PAUSE),
+            }
+            stepped = sweep.go_on();
         }
-        sweep.mark(noted.take())?;
-        if appends < self.foreign_appends.load(Acquire) {
-            // Another process had the store meanwhile. What it appended is on no list, and may name what is.
-            sweep.list_unreached()?;
-        }
-        sweep.find_dead()?;
-        let unwatched = roots.unwatched();
-        // Who is told how far it is may take a snapshot.
-        sweep.roots = &unwatched;
-        let mut swept = Swept::default();
-        while !sweep.next.is_empty() && !swept.more {
-            sweep.step(limits, &mut swept)?;
-        }
-        Ok(swept)
     }
 
     /// Takes the store's lock, if no other process has a claim on the store.
@@ -220,13 +242,12 @@ impl OpenStore {
 
 impl Sweep<'_> {
     /// Marks what is live, and what becomes so meanwhile, until that is little.
-    fn mark_beside_appends(&mut self, appends: &NotedAppends<'_>) -> Result<()> {
-        let mut from = self.store.young_objects(LOOK_BYTES)?;
+    fn mark_beside_appends(&mut self, mut from: Vec<Oid>) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
-            // What comes during the last round stays noted for the caller.
-            from.append(&mut appends.take());
+            // What comes during the last round stays noted.
+            from.append(&mut self.noted.take());
             let before = self.live.objects();
-            self.mark(std::mem::take(&mut from))?;
+            self.mark(self.roots, mem::take(&mut from))?;
             if self.live.objects() - before < ROUND_OBJECTS {
                 break;
             }
@@ -234,83 +255,102 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Lists what is there and not live.
-    fn list_unreached(&mut self) -> Result<()> {
-        self.unreached.clear();
-        let Self { store, live, unreached, .. } = self;
-        let mut each = |oid: Oid, _: u64| unreached.extend((!live.contains(&oid)).then_some(oid));
-        store.each_append_in_parts(LOOK_BYTES, &mut each)
-    }
-
-    /// Marks what refs, snapshots and roots lead to, and some more objects.
-    fn mark(&mut self, from: Vec<Oid>) -> Result<()> {
-        let absent = self.live.take_absent();
-        let roots = self.roots.oids.iter().copied();
-        let refs = self.store.ref_targets()?;
-        self.reach(from.into_iter().chain(absent).chain(refs).chain(roots).chain(self.store.pins.roots()))
-    }
-
-    /// Adds to what is live all that some objects lead to.
-    fn reach(&mut self, from: impl IntoIterator<Item = Oid>) -> Result<()> {
-        self.live.reach(self.roots, |oid| self.store.read(oid), from)
-    }
-
-    /// Calls `each` with what an object names; with nothing if it is absent.
-    fn each_child(&self, oid: &Oid, each: &mut dyn FnMut(Oid)) -> Result<()> {
-        match self.store.read(oid)? {
-            Some(object) => (self.roots.children)(oid, &object, each),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts how often each dead object is named by others.
-    fn find_dead(&mut self) -> Result<()> {
-        let unreached = std::mem::take(&mut self.unreached);
-        let dead: Vec<Oid> = unreached.into_iter().filter(|oid| !self.live.contains(oid)).collect();
-        let mut named: HashMap<Oid, u32> = dead.iter().map(|oid| (*oid, 0)).collect();
-        for oid in &dead {
-            self.each_child(oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
-        }
-        self.next = dead.into_iter().filter(|oid| named[oid] == 0).collect();
-        self.named = named;
+    /// Chooses what goes: what is there and not live.
+    fn choose(&mut self, limits: &SweepLimits) -> Result<()> {
+        let (store, mut dead) = (self.store, Vec::new());
+        let mut each = |oid: Oid, _: u64| dead.extend((!self.live.contains(&oid)).then_some(oid));
+        store.each_append_in_parts(LOOK_BYTES, &mut each)?;
+        let (chosen, swept) = self.roots.choose(|oid| store.read(oid), &dead, limits)?;
+        (self.rest, self.swept.more) = (chosen.into_iter(), swept.more);
         Ok(())
     }
 
-    /// Removes some dead objects, which none of the rest names.
-    fn step(&mut self, limits: &SweepLimits, swept: &mut Swept) -> Result<()> {
+    /// Marks what refs, snapshots and roots lead to, and some more objects.
+    fn mark(&mut self, roots: &Roots<'_>, from: Vec<Oid>) -> Result<()> {
         let store = self.store;
-        let _alone = store.dropping.write().unwrap_or_else(PoisonError::into_inner);
-        self.reach(store.pins.roots())?;
-        let mut chosen = Vec::new();
-        while chosen.len() < STEP_OBJECTS {
-            let Some(oid) = self.next.pop() else { break };
-            if self.live.contains(&oid) {
-                continue;
-            }
-            let bytes = store.read_bytes(&oid)?.unwrap_or(0);
-            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
-                swept.more = true;
-                continue;
-            }
-            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
-            let (mut free, named) = (Vec::new(), &mut self.named);
-            if let Some(object) = store.read(&oid)? {
-                (self.roots.children)(&oid, &object, &mut |child| {
-                    if let Some(count) = named.get_mut(&child) {
-                        *count -= 1;
-                        free.extend((*count == 0).then_some(child));
-                    }
-                })?;
-            }
-            self.next.append(&mut free);
-            chosen.push(oid);
+        let from = from.into_iter().chain(self.live.take_absent()).chain(store.ref_targets()?);
+        let from = from.chain(roots.oids.iter().copied()).chain(store.pins.roots());
+        self.live.reach(roots, |oid| store.read(oid), from)
+    }
+
+    /// Marks what came since it was last looked. The caller holds the store's lock.
+    fn mark_rest(&mut self) -> Result<()> {
+        let noted = self.noted.take();
+        self.mark(&self.roots.unwatched(), noted)
+    }
+
+    /// Begins to remove what was chosen, or counts it.
+    fn begin(&mut self, limits: &SweepLimits) -> Result<()> {
+        let store = self.store;
+        let _guard = store.lock_alone()?;
+        if !limits.dry_run {
+            store.begin_sweep()?;
         }
-        if limits.dry_run {
+        if self.noted.are_foreign() {
+            // Another process had the store meanwhile. What it appended is on no list, and may name what is.
+            self.noted.pass_foreign();
+            self.mark_rest()?;
+            self.choose(limits)?;
+        }
+        if !limits.dry_run {
+            return self.step();
+        }
+        self.mark_rest()?;
+        for (oid, bytes) in self.rest.by_ref() {
+            if !self.live.contains(&oid) {
+                (self.swept.objects, self.swept.bytes) = (self.swept.objects + 1, self.swept.bytes + bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to remove what was chosen, behind others that went first, unless one of them was another process.
+    fn go_on(&mut self) -> Result<()> {
+        let store = self.store;
+        match store.lock_alone() {
+            Ok(_guard) if !self.noted.are_foreign() => self.step(),
+            // It has the store open, or its lock, or wrote.
+            Ok(_) | Err(Error::Locked { .. } | Error::Usage { .. }) => {
+                self.leave_rest();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells what was removed by now, also where a step failed.
+    fn told(&self, limits: &SweepLimits) -> Result<()> {
+        let Swept { objects, bytes, .. } = self.swept;
+        let status = SweepStatus::new(SweepStep::Remove, objects, bytes);
+        if limits.dry_run { Ok(()) } else { self.roots.tell(&status) }
+    }
+
+    /// Leaves to the next sweep what was chosen and is not removed yet.
+    fn leave_rest(&mut self) {
+        self.rest = Vec::new().into_iter();
+        self.swept.more = true;
+    }
+
+    /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock.
+    fn step(&mut self) -> Result<()> {
+        self.mark_rest()?;
+        let store = self.store;
+        // From here on no snapshot keeps anything new.
+        let _alone = store.dropping.write().unwrap_or_else(PoisonError::into_inner);
+        self.live.reach(&self.roots.unwatched(), |oid| store.read(oid), store.pins.roots())?;
+        let (mut dead, mut dead_bytes) = (Vec::new(), 0);
+        for (oid, bytes) in self.rest.by_ref().take(STEP_OBJECTS) {
+            if !self.live.contains(&oid) {
+                dead.push(oid);
+                dead_bytes += bytes;
+            }
+        }
+        if dead.is_empty() {
             return Ok(());
         }
-        chosen.sort_unstable();
+        dead.sort_unstable();
         store.commit_step(|txn| {
-            for oid in &chosen {
+            for oid in &dead {
                 txn.remove(store.objects, oid.as_bytes())?;
             }
             let mut state = store.state_in(txn)?;
@@ -318,6 +358,8 @@ impl Sweep<'_> {
             (state.sweeps, state.txn) = (state.sweeps + 1, txn.id());
             Ok(txn.put(store.meta, STATE_KEY, &state.encode())?)
         })?;
+        let swept = &mut self.swept;
+        (swept.objects, swept.bytes) = (swept.objects + dead.len() as u64, swept.bytes + dead_bytes);
         store.sweeps.store(store.state()?.sweeps, Release);
         Ok(())
     }
@@ -325,9 +367,13 @@ impl Sweep<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, path::Path, sync::Arc};
+    use std::{
+        cell::{Cell, RefCell},
+        path::Path,
+        sync::Arc,
+    };
 
-    use bristlecone::{Batch, Durability, Kind, Object, Sink, SweepStatus, engine::FormatTag};
+    use bristlecone::{Batch, Durability, Kind, Object, Sink, engine::FormatTag};
 
     use super::{
         super::{LmdbOptions, append::CallerAppends, snapshot::LmdbSnapshot},
@@ -424,5 +470,61 @@ mod tests {
         let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> { Ok(()) };
         let swept = store.sweep(&Roots::new(&live, &children).watch(&watch), &SweepLimits::default()).unwrap();
         assert_eq!((usize::from(rounds.get()), swept.objects), (ROUNDS_MAX, 0));
+    }
+
+    #[test]
+    fn appends_go_on_while_a_sweep_chooses_what_goes_and_between_its_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = make(dir.path());
+        let many = STEP_OBJECTS as u16 + 100;
+        let gone: Vec<Oid> = (1..=many).map(oid).collect();
+        append(&store, &gone);
+        let [beside, between] = [60_001, 60_002].map(oid);
+        let (chooses, kept, told) = (Cell::new(false), Cell::new(None::<Oid>), RefCell::new(Vec::new()));
+        let children = |of: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| -> Result<()> {
+            // Nothing is live: the first that is looked at may go.
+            if !chooses.replace(true) {
+                append(&store, &[beside]);
+            }
+            if *of == beside {
+                each(gone[0]);
+            } else if *of == between {
+                kept.get().into_iter().for_each(each);
+            }
+            Ok(())
+        };
+        let watch = |status: &SweepStatus| -> Result<()> {
+            if status.step == SweepStep::Remove {
+                if told.borrow().is_empty() {
+                    kept.set(gone[1..].iter().copied().find(|oid| store.locate(oid).is_some()));
+                    append(&store, &[between]);
+                }
+                told.borrow_mut().push(status.objects);
+            }
+            Ok(())
+        };
+        let swept = store.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default()).unwrap();
+        assert_eq!((swept.objects, swept.more), (u64::from(many) - 2, false));
+        let told = told.into_inner();
+        assert!(told.len() == 2 && told[0] < told[1] && told[1] == swept.objects, "{told:?}");
+        for oid in [beside, between, gone[0], kept.get().expect("something is left for the second step")] {
+            assert!(store.locate(&oid).is_some(), "{oid}");
+        }
+    }
+
+    #[test]
+    fn who_watches_a_sweep_ends_it_between_two_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = make(dir.path());
+        let many = STEP_OBJECTS as u16 + 100;
+        append(&store, &(1..=many).map(oid).collect::<Vec<Oid>>());
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> { Ok(()) };
+        let watch = |status: &SweepStatus| -> Result<()> {
+            if status.step == SweepStep::Remove { Err(Error::Stopped) } else { Ok(()) }
+        };
+        let sweep = || store.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default()).unwrap();
+        let (first, second) = (sweep(), sweep());
+        assert_eq!((first.objects, first.more), (STEP_OBJECTS as u64, true));
+        assert_eq!((second.objects, second.more), (100, false));
     }
 }
