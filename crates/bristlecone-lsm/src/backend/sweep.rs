@@ -14,7 +14,8 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Bytes, Error, Location, ObjRef, Oid, Reached, RefTarget, Result, Roots, Sink as _, SweepLimits, Swept,
+    Batch, Bytes, Error, Location, ObjRef, Oid, Reached, RefTarget, Result, Roots, Sink as _, SweepLimits, SweepStatus,
+    SweepStep, Swept,
 };
 
 use super::{
@@ -94,11 +95,20 @@ impl OpenStore {
             }
         }
         self.write_index_for_sweep()?;
-        let swept = self.drop_unreached(roots, limits, reached, unreached)?;
-        if !limits.dry_run {
-            self.clean_pages()?;
+        let mut swept = self.drop_unreached(roots, limits, reached, unreached)?;
+        if limits.dry_run {
+            return Ok(swept);
         }
-        Ok(swept)
+        // Told before pages are cleaned, so that it is known also where that fails.
+        match roots.tell(&SweepStatus::new(SweepStep::Remove, swept.objects, swept.bytes)) {
+            Err(error) if swept.objects == 0 => Err(error),
+            // The next sweep cleans them.
+            Err(_) => {
+                swept.more = true;
+                Ok(swept)
+            }
+            Ok(()) => self.clean_pages().map(|()| swept),
+        }
     }
 
     /// Calls `each` with what an object names; with nothing if it is absent.

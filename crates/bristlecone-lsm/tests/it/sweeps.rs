@@ -10,7 +10,7 @@ use std::{
 
 use bristlecone::{
     Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots,
-    SweepLimits, SweepStatus,
+    SweepLimits, SweepStatus, SweepStep,
 };
 use bristlecone_lsm::LsmBackend;
 use bristlecone_testkit::sample::{Family, Sample};
@@ -227,4 +227,29 @@ fn appends_do_not_wait_for_a_sweep_with_an_index_that_is_due() {
     assert!(asked.get() && swept.objects <= 1, "{swept:?}");
     append(&backend, &[&new], &[]).unwrap();
     new.expect(&*backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+#[test]
+fn who_watches_a_sweep_is_told_what_it_dropped_and_ends_it_before_pages_are_cleaned() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let [gone, stays] = [family.contents(1, 300), family.contents(2, 300)];
+    append(&backend, &[&gone, &stays], &[]).unwrap();
+    let (children, oids) = (|_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(()), [stays.oid]);
+    let told = Cell::new(0);
+    let watch = |status: &SweepStatus| -> Result<(), Error> {
+        if status.step != SweepStep::Remove {
+            return Ok(());
+        }
+        told.set(status.objects);
+        Err(Error::Stopped)
+    };
+    let swept = backend.sweep(&Roots::new(&oids, &children).watch(&watch), &SweepLimits::default()).unwrap();
+    assert_eq!((swept.objects, swept.more, told.get()), (1, true, 1));
+    assert!(backend.read(&gone.oid.into()).unwrap().is_none());
+    // The next sweep cleans the page.
+    let swept = backend.sweep(&Roots::new(&oids, &children), &SweepLimits::default()).unwrap();
+    assert_eq!((swept.objects, swept.more), (0, false));
+    stays.expect(&backend, Location::NONE).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
