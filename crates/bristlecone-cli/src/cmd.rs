@@ -140,8 +140,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let lacks_verb = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             // Describing every verb takes longer than parsing, so only help does it.
-            let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
+            let described =
+                if help || lacks_verb { description().try_get_matches_from(&arguments).err() } else { None };
             let error = described.unwrap_or(error);
             let open = if help { streams::check_output() } else { Ok(()) };
             let printed = error.print().and_then(|()| io::stdout().flush());

@@ -184,6 +184,16 @@ fn paragraphs_are_wrapped_once() {
     assert!(examples.lines().all(|line| line.starts_with("  cone ")) && examples.lines().count() > 4, "{examples}");
 }
 
+#[test]
+fn where_a_verb_is_missing_the_help_is_that_of_h() {
+    let place = Place::empty();
+    for words in [&["map"][..], &["subtree"], &["retention"], &["trace"], &[]] {
+        let run = place.run(words);
+        assert_eq!((run.code, run.out.len()), (2, 0), "{run:?}");
+        assert_eq!(run.err, place.ok([words, &["-h"]].concat()), "{words:?}");
+    }
+}
+
 /// What bash offers for these words, the last of which is being typed.
 fn offered(place: &Place, words: &[&str]) -> Vec<String> {
     let script = r#"
