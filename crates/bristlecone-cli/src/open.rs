@@ -37,6 +37,7 @@ pub(crate) struct Globals {
     pub(crate) output: Style,
     /// How long to wait for other processes that are writing
     #[arg(long, global = true, default_value_t = 10.0, value_name = "SECONDS", hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     wait: f64,
     /// In a Git repository: change the branch that Git has checked out, with its files and index
     #[arg(long, global = true, hide_short_help = true)]
@@ -109,7 +110,9 @@ impl Globals {
     pub(crate) fn wait_ms(&self) -> Result<u64> {
         let wait = self.wait;
         if !(0.0..=1e9).contains(&wait) {
-            return Err(Failure::usage(format!("--wait takes seconds from 0 to 1000000000, not {wait}")));
+            return Err(Failure::usage(format!(
+                "--wait takes seconds from 0 to 1000000000, not {wait}; 0 waits for nobody"
+            )));
         }
         Ok((wait * 1000.0) as u64)
     }

@@ -30,7 +30,7 @@ must be there; what nothing leads to need not be complete. Index and reflogs are
 pub(super) struct CheckArgs {
     /// How many threads check a store of the disk engine or a Git repository at most: up to 256; one checks those of other
     /// backends [default: as many as there are processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
     threads: Option<u16>,
 }
 

@@ -43,7 +43,7 @@ is no grace: --grace, --partial and --max-rate are for the disk engine. In a Git
 nothing leads to is left to `git gc` and its rules.")]
 pub(super) struct GcArgs {
     /// For how long what no ref leads to stays after it was written, on the disk engine: a number with s, m, h or d [default: 1d]
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", value_parser = seconds, allow_negative_numbers = true)]
     grace: Option<u32>,
     /// Look only at what was written since the last collection, on the disk engine: quicker, and garbage among what that one
     /// kept stays
@@ -56,7 +56,7 @@ pub(super) struct GcArgs {
     #[arg(long)]
     dry_run: bool,
     /// Read and write at most so much a second, on the disk engine: a number of bytes, or with KB, MB or GB
-    #[arg(long, value_name = "BYTES", value_parser = rate)]
+    #[arg(long, value_name = "BYTES", value_parser = rate, allow_negative_numbers = true)]
     max_rate: Option<u64>,
 }
 

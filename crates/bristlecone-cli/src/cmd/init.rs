@@ -50,6 +50,7 @@ pub(super) struct InitArgs {
     backend: BackendArg,
     /// Values of at most this many bytes live in their directory [default: 48; at most 512]
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u16).range(..=INLINE_BYTES_MAX as i64))]
+    #[arg(allow_negative_numbers = true)]
     inline: Option<u16>,
     /// Keep wide directories in one object
     #[arg(long)]

@@ -40,7 +40,7 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "STEP")]
     after: Option<OsString>,
     /// At most this many [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     limit: Option<usize>,
     /// From the last to the first
     #[arg(long)]

@@ -69,7 +69,7 @@ struct SetArgs {
     #[arg(value_name = "PATTERN")]
     pattern: String,
     /// What they keep: `all`, `last N`, or `last N` with s, m, h or d
-    #[arg(value_name = "RULE", required = true, num_args = 1..=2)]
+    #[arg(value_name = "RULE", required = true, num_args = 1..=2, allow_negative_numbers = true)]
     rule: Vec<String>,
     /// Set no rule and remove nothing; say what would go
     #[arg(long)]
@@ -104,7 +104,7 @@ it keeps them no longer than that: a reader that is slower, or hangs, gets an er
 is in the store and holds for every process; without one, `cone info` names the processes that keep files.")]
 struct SnapshotsArgs {
     /// For how long: a number with s, m, h or d, or `none`
-    #[arg(value_name = "DURATION")]
+    #[arg(value_name = "DURATION", allow_negative_numbers = true)]
     limit: String,
 }
 

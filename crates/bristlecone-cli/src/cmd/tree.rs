@@ -30,7 +30,7 @@ pub(super) struct TreeArgs {
     #[arg(long, value_name = "REV")]
     at: Option<OsString>,
     /// At most this many levels [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     depth: Option<usize>,
 }
 

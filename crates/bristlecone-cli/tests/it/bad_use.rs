@@ -149,6 +149,22 @@ fn arguments_that_make_no_sense() {
     place.fails(2, &["is no folder"], ["import", ".bristlecone/store"]);
     place.fails(3, &["nowhere", "no such file"], ["import", "nowhere"]);
     assert_eq!(place.run(["check", "--help"]).code, 0);
+    // A number below 0 is taken for the option's, and refused as such.
+    for words in [
+        &["list", "--limit", "-1"][..],
+        &["tree", "--depth", "-1"],
+        &["map", "list", "-n", "-1"],
+        &["map", "tree", "--depth", "-1"],
+        &["init", "x", "--inline", "-1"],
+        &["check", "--threads", "-1"],
+        &["gc", "--grace", "-1"],
+        &["gc", "--max-rate", "-1"],
+    ] {
+        place.fails(2, &["invalid value '-1' for"], words);
+    }
+    place.fails(2, &["a rule is", "last 30d"], ["retention", "set", "main", "last", "-1"]);
+    place.fails(2, &["the limit is a number"], ["retention", "snapshots", "-1"]);
+    place.fails(2, &["seconds from 0", "not -1"], ["--wait", "-1", "list"]);
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     reverse: bool,
     /// At most this many [default: all]
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     limit: Option<usize>,
     /// How many there are, and nothing else
     #[arg(long, conflicts_with_all = ["limit", "reverse", "only_keys"])]

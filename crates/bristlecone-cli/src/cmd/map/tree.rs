@@ -31,7 +31,7 @@ the pieces of its directory, and level 0 holds the entries; of an Okra map level
 begin at the anchor, have no key.")]
 pub(super) struct TreeArgs {
     /// Levels to show, from the root [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     depth: Option<usize>,
     #[command(flatten)]
     forms: FormArgs,
