@@ -48,6 +48,10 @@ pub(super) struct BranchesArgs {
 }
 
 pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
+    // A conflict of NAME or --moves with -d takes the demand for it away.
+    if args.force && args.delete.is_none() {
+        return Err(Failure::usage("--force is for removing a branch; give -d NAME, or leave it out"));
+    }
     let idle = match args.moves {
         true => args.name.is_some().then_some("names the branch whose moves are listed, where NAME does not"),
         false => (args.name.is_none() || args.at.is_some())

@@ -218,6 +218,9 @@ fn options_that_mean_nothing_here_are_refused() {
     ] {
         place.fails(2, &["give --git PATH"], words);
     }
+    for words in [&["branches", "new", "--force"][..], &["branches", "--moves", "--force"]] {
+        place.fails(2, &["--force is for removing", "give -d NAME"], words);
+    }
     place.fails(2, &["leave out"], ["import", "--git", "files", "--date", "1"]);
     place.fails(2, &["--worktree", "leave it out"], ["import", "--git", "files", "--worktree"]);
     for words in [&["export", "--git", "out", "--worktree"][..], &["copy", ".", "out", "--worktree"]] {
