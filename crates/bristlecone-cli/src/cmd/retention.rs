@@ -140,13 +140,7 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
     let pattern = full(&args.pattern)?;
     let opened = context.globals.open(Access::Write)?;
-    if opened.repo.disk().is_none() {
-        let backend = opened.backend().name();
-        let way = "copy it into one of the disk engine with `cone copy`";
-        return Err(Failure::usage(format!(
-            "a store of the backend {backend} keeps all commits that refs lead to; {way}"
-        )));
-    }
+    check_engine(&opened, "keeps all commits that refs lead to")?;
     if args.dry_run {
         return plan(&opened, &pattern, keep, &mut context.out);
     }
@@ -183,6 +177,16 @@ fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
         "commits": size.dropped,
         "upgraded": upgraded,
     })
+}
+
+/// Refuses a store of another backend than the disk engine, of which `holds` holds.
+fn check_engine(opened: &Opened, holds: &str) -> Result<()> {
+    if opened.repo.disk().is_some() {
+        return Ok(());
+    }
+    let backend = opened.backend().name();
+    let way = "copy it into one of the disk engine with `cone copy`";
+    Err(Failure::usage(format!("a store of the backend {backend} {holds}; {way}")))
 }
 
 /// What the progress line says while it is found out what a rule cuts.
@@ -252,6 +256,7 @@ fn limit_snapshots(args: &SnapshotsArgs, context: &mut Context) -> Result<()> {
         },
     };
     let opened = context.globals.open(Access::Write)?;
+    check_engine(&opened, "has no limit of snapshots")?;
     let upgraded = upgrade::upgrade(&opened.repo)?;
     change(&opened, |retention| {
         retention.set_snapshot_limit(limit);
@@ -278,7 +283,8 @@ const GRACE_SECONDS: u32 = 86_400;
 /// Says what a collection would remove.
 pub(super) fn would_go(commits: u64, bytes: Option<u64>) -> String {
     let commits = (commits > 0).then(|| text::count(commits, "commit", "commits"));
-    let all: Vec<String> = commits.into_iter().chain(bytes.map(text::bytes)).collect();
+    let bytes = bytes.filter(|bytes| *bytes > 0).map(text::bytes);
+    let all: Vec<String> = commits.into_iter().chain(bytes).collect();
     if all.is_empty() { "nothing would go".to_owned() } else { format!("{} would go", all.join(" and ")) }
 }
 
@@ -312,6 +318,13 @@ fn rule_failure(error: Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_go_is_told_as_far_as_there_is_any() {
+        assert_eq!([None, Some(0)].map(|bytes| would_go(0, bytes)), ["nothing would go"; 2]);
+        assert_eq!([None, Some(0)].map(|bytes| would_go(2, bytes)), ["2 commits would go"; 2]);
+        assert_eq!(would_go(1, Some(9)), "1 commit and 9 B would go");
+    }
 
     #[test]
     fn patterns_are_of_full_names() {

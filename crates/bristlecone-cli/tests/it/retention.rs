@@ -118,6 +118,9 @@ fn rules_that_are_none_and_those_that_cut_all_are_refused() {
             let words = [&["-r", backend, "retention", "set", "main", "last", "3"][..], option].concat();
             place.fails(2, &["keeps all commits", "disk engine"], words);
         }
+        let says = [backend, "has no limit of snapshots", "disk engine"];
+        place.fails(2, &says, ["-r", backend, "retention", "snapshots", "1h"]);
+        assert_eq!(place.ok(["-r", backend, "gc", "--dry-run"]), "nothing would go\n");
     }
 }
 
