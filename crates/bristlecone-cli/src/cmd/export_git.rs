@@ -64,12 +64,15 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     if stayed { Err(Failure::answered()) } else { Ok(()) }
 }
 
-/// What an import may leave out, an export does not.
+/// What an import may leave out, an export does not; and its refs are those of the store.
 fn of_export(error: TransferError) -> Failure {
     match error {
         TransferError::Missing(missing) => {
             let way = "`cone check` says what else is missing; export from a store that has it";
             Failure::failed(format!("{missing}; {way}; no ref has moved"))
+        }
+        TransferError::NoRef { .. } => {
+            Failure::negative(format!("{error}; `cone branches` and `cone tag` list those there are"))
         }
         error => error.into(),
     }

@@ -249,6 +249,9 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
             ]
         );
         let to = place.path(format!("{format}-out"));
+        let out = to.to_str().unwrap();
+        place.fails(1, &["\"nothing\"", "cone branches"], ["-r", format, "export", "--git", out, "--ref", "nothing"]);
+        assert!(!to.exists());
         export(&place, format, &to, &["--ref", "main"]);
         assert_eq!(Git::new(&to).text(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
         // A branch that is checked out stays, and so does one that is somewhere else.
