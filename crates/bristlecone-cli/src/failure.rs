@@ -235,6 +235,11 @@ impl From<Error> for Failure {
                  with --wait SECONDS"
             ),
             Error::Exists { file } => format!("{file}: there is a store already; use it, or choose another folder"),
+            // The backend was named: a store that is looked for is opened by the one that its header has.
+            Error::Incompatible { file, found, expected } if found.starts_with("a store of the backend ") => format!(
+                "{file}: this is {found}, and {expected} was asked for; name its folder without a backend, or another \
+                 place"
+            ),
             Error::Incompatible { file, found, expected } => format!(
                 "{file}: this store has {found}, and this program expects {expected}; use the version of cone that \
                  made it, or a newer one"

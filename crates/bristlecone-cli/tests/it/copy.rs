@@ -148,6 +148,11 @@ fn what_cannot_be_copied_is_named() {
     place.ok(["init", "t", "--format", "tezos"]);
     let says = ["is a store of the format tezos, and git was asked for"];
     place.fails(2, &says, ["copy", "a", "t", "--format", "git"]);
+    // Another backend than was named.
+    let says = ["this is a store of the backend disk, and one of lsm was asked for", "another place"];
+    place.fails(3, &says, ["copy", "a", "t", "--backend", "lsm"]);
+    let url = format!("lsm+file://{}", place.path("a/.bristlecone").display());
+    place.fails(3, &["a store of the backend disk, and one of lsm was asked for"], ["-r", &url, "list"]);
     let says = ["lsm:///x names no store", "memory:"];
     place.fails(2, &says, ["copy", "a", "lsm:///x"]);
     place.fails(2, &["cone copy FROM TO"], ["-r", "a", "copy", "a", "b"]);
