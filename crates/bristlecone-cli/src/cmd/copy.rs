@@ -108,6 +108,9 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
     to.close()?;
     ending::made_it();
     let seconds = began.elapsed().as_secs_f64();
+    if made {
+        tell_no_repository(&to_place);
+    }
     tell(&report, args.dry_run, seconds);
     let did = if args.dry_run { "would copy" } else { "copied" };
     context.out.made(format!("{did} {} to {}", show(&args.from), show(&args.to)))?;
@@ -145,6 +148,15 @@ fn in_backend(place: Place, backend: Option<BackendArg>) -> Result<Place> {
         copy::check_free(&top)?;
     }
     Ok(backend.place(inner).0)
+}
+
+/// Says that a Git repository is not what is made, where the name of a folder is that of one.
+fn tell_no_repository(place: &Place) {
+    if let Place::Folder(dir) = place
+        && dir.extension().is_some_and(|end| end == "git")
+    {
+        say!("note: this makes a store in {}, no Git repository, which the url git+file:///PATH makes", show(dir));
+    }
 }
 
 /// Returns the format of Git if a Git repository would be made.

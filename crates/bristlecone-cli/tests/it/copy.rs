@@ -128,6 +128,22 @@ fn what_another_format_cannot_keep_is_said_and_strict_writes_nothing() {
 }
 
 #[test]
+fn a_name_of_a_git_repository_makes_a_store_and_that_is_told() {
+    let place = with_history();
+    let note = "note: this makes a store in b.git, no Git repository, which the url git+file:///PATH makes\n";
+    for more in [&["--dry-run"][..], &[]] {
+        let run = place.run([&["copy", "a", "b.git"], more].concat());
+        assert!(run.code == 0 && run.err.contains(note), "{run:?}");
+    }
+    // What is there, and what a url makes, is known.
+    let url = format!("git+file://{}", place.path("c.git").display());
+    for to in ["b.git", &url, "d"] {
+        let run = place.run(["copy", "a", to]);
+        assert!(run.code == 0 && !run.err.contains("note: this makes"), "{run:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_copied_is_named() {
     let place = with_history();
     place.fails(2, &["a/.bristlecone is the store that is to be copied"], ["copy", "a", "a/.bristlecone"]);
