@@ -17,11 +17,13 @@ use std::{
 };
 
 use bristlecone::{DirEntry, EntryKind};
+use bristlecone_git::layout::Layout;
 
 use super::{Done, FolderError, Status, Step};
 use crate::{
     AnyFormat, AnyRepo, Tree,
     error::{Error, Result},
+    text::shown,
 };
 
 mod plan;
@@ -65,6 +67,9 @@ pub fn export_while(
     tell: &mut dyn FnMut(Status),
 ) -> Result<Exported> {
     let plan = Exported::plan(tree, dir, goes_on)?;
+    if let Some((_, layout)) = repo.git() {
+        refuse_within_git(layout, dir)?;
+    }
     prepare(dir, replace)?;
     let store = repo.dir().and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;
@@ -83,6 +88,25 @@ pub fn export_while(
         walked
     })?;
     Ok(Exported { bytes: work.done.bytes.load(Relaxed), ..plan })
+}
+
+/// Refuses a folder in the repository's own, where a file may mean something to Git: below `refs` it is a ref. A working tree that lies
+/// in there is none of it.
+fn refuse_within_git(layout: &Layout, dir: &FilePath) -> Result<()> {
+    let there = dir.ancestors().find_map(|above| {
+        let above = if above.as_os_str().is_empty() { FilePath::new(".") } else { above };
+        fs::canonicalize(above).ok()
+    });
+    let Some(there) = there else { return Ok(()) };
+    let worktree = layout.worktree.as_ref().and_then(|worktree| fs::canonicalize(worktree).ok());
+    for own in [&layout.git_dir, &layout.common_dir] {
+        let Ok(own) = fs::canonicalize(own) else { continue };
+        let in_worktree = |top: &FilePath| top.starts_with(&own) && there.starts_with(top);
+        if there.starts_with(&own) && !worktree.as_deref().is_some_and(in_worktree) {
+            return Err(FolderError::Owned { place: shown(dir), what: "a Git repository's own" }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes the folder, or checks that it may be used.

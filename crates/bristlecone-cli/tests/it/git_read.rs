@@ -48,6 +48,28 @@ fn what_git_committed_is_read() {
 
 #[needs(git)]
 #[test]
+fn the_repository_itself_is_not_exported_into() {
+    let mut place = GitPlace::new();
+    place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
+    let says = ["is a Git repository's own", "export to another folder"];
+    for to in [".git", ".git/refs/new", ".git/hooks"] {
+        for more in [&[][..], &["--force"]] {
+            place.fails(2, &says, [&["export", to], more].concat());
+        }
+    }
+    assert!(!place.path(".git/refs/new").exists());
+    place.go("bare.git");
+    place.fails(2, &says, ["export", "out"]);
+    assert!(!place.path("out").exists());
+    // A working tree in there is none of it.
+    place.git(["worktree", "add", "-q", "inner", "-b", "side"]);
+    place.go("bare.git/inner");
+    place.ok(["export", "out"]);
+    assert_eq!(place.text("out/fruit/apple"), "red\n");
+}
+
+#[needs(git)]
+#[test]
 fn the_repository_is_found_from_wherever_one_is() {
     let mut place = GitPlace::new();
     place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
