@@ -457,6 +457,13 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{} … {}", &text[..start], &text[end..]).into()
 }
 
+/// Returns a message without the number of an error of the system.
+#[cfg(feature = "lab")]
+pub(crate) fn without_number(text: &str) -> String {
+    let cut = text.split_once(" (os error ").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
+    cut.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}{after}"))
+}
+
 /// Returns what the system says, without its error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();

@@ -3,7 +3,7 @@
 use bristlecone_bench::BenchError;
 use bristlecone_tezos::{TraceError, replay::ReplayError};
 
-use crate::failure::{Failure, with_way};
+use crate::failure::{Failure, with_way, without_number};
 
 pub(super) mod bench;
 pub(super) mod replay;
@@ -20,7 +20,7 @@ impl From<BenchError> for Failure {
             BenchError::Replay(error) if error.is_wrong() => Self::negative(error.to_string()),
             BenchError::Replay(ReplayError::Trace(error)) => error.into(),
             wrong @ BenchError::Wrong { .. } => Self::negative(wrong.to_string()),
-            error => Self::failed(bristlecone::report(&error)),
+            error => Self::failed(without_number(&bristlecone::report(&error))),
         }
     }
 }

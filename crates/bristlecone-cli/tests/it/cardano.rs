@@ -254,6 +254,15 @@ fn what_is_wrong_with_a_chain_is_named_and_is_3() {
     fails(&["chunk 0 is damaged"]);
     place.fails(3, &["there are no chunks"], ["replay", "cardano", ".", "--dir", "."]);
     place.fails(3, &["cannot be read"], ["replay", "cardano", "nowhere", "--dir", "."]);
+    let chain = data("devnet");
+    for words in [
+        &["replay", "cardano", "nowhere"][..],
+        &["replay", "cardano", &chain, "--genesis", "nowhere"],
+        &["replay", "cardano", &chain, "--checkpoints", "nowhere"],
+    ] {
+        let run = place.fails(3, &["nowhere", "No such file or directory\n"], words.iter().chain(&["--dir", "."]));
+        assert!(!run.err.contains("os error"), "{run:?}");
+    }
     // The start is absent, and that was not said.
     let run = place.run(["replay", "cardano", &data("preprod"), "--dir", "."]);
     assert_eq!(run.code, 3, "{run:?}");

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     cmd::Context,
-    failure::{Failure, Result},
+    failure::{Failure, Result, without_number},
     open::Access,
     output::fields,
     progress::meanwhile,
@@ -120,7 +120,7 @@ impl From<UtxoError> for Failure {
         match error {
             UtxoError::Store(error) => error.into(),
             error @ (UtxoError::NotKept { .. } | UtxoError::NotSoFar { .. }) => Self::negative(error.to_string()),
-            error => Self::failed(bristlecone::report(&error)),
+            error => Self::failed(without_number(&bristlecone::report(&error))),
         }
     }
 }
