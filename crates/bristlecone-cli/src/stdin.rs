@@ -13,7 +13,7 @@ use bristlecone_any::Repo;
 
 /// Opens standard input for a value, and says so where somebody has to type it.
 pub(crate) fn open() -> Result<StdinLock<'static>> {
-    streams::check_input()?;
+    streams::check_input("redirect a file or a pipe, or give an empty value as ''")?;
     let input = io::stdin().lock();
     if input.is_terminal() {
         say!("reading the value from the terminal; end it with Ctrl-D");

@@ -29,12 +29,11 @@ static LOOK: extern "C" fn() = {
     look
 };
 
-/// Fails if the process has no standard input.
-pub(crate) fn check_input() -> Result<()> {
+/// Fails if the process has no standard input; `way` says what to do then.
+pub(crate) fn check_input(way: &str) -> Result<()> {
     if !NO_INPUT.load(Relaxed) {
         return Ok(());
     }
-    let way = "redirect a file or a pipe, or give an empty value as ''";
     Err(Failure::usage(format!("standard input is closed or cannot be read, so there is nothing to read; {way}")))
 }
 

@@ -98,7 +98,7 @@ struct Done {
 }
 
 pub(super) fn run(mut args: BatchArgs, context: &mut Context) -> Result<()> {
-    streams::check_input()?;
+    streams::check_input("redirect a file or a pipe")?;
     let opened = context.globals.open(Access::Write)?;
     context.out.begin(&fields! {}, "commits")?;
     let (mut group, mut done, mut number) = (Group::default(), Done::default(), 0);

@@ -257,6 +257,7 @@ fn errors_are_those_of_the_table() {
     }
     for (row, input) in [
         ("set large -", None),
+        ("batch", None),
         ("batch", Some("put a 1\n")),
         ("batch", Some("set a\n")),
         ("batch", Some("del nothing\n")),

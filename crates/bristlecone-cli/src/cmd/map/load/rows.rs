@@ -180,7 +180,7 @@ impl Rows {
     /// Opens a file, or standard input.
     pub(super) fn open(file: &OsString, format: RowFormat, forms: Forms, header: bool) -> Result<Self> {
         let (input, shown): (Box<dyn BufRead>, String) = if file == "-" {
-            streams::check_input()?;
+            streams::check_input("redirect a file or a pipe")?;
             (Box::new(io::stdin().lock()), "standard input".to_owned())
         } else {
             let failed = |error| Failure::file("read", show(file), &error);
