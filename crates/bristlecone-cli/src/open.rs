@@ -151,10 +151,7 @@ impl Globals {
             };
             let found = place.find();
             if found.is_err() && is_okra(dir) {
-                let shown = show(dir);
-                return Err(Failure::failed(format!(
-                    "{shown} is an Okra map, not a store; `cone -r {shown} map` works on it"
-                )));
+                return Err(no_store_but_okra(dir));
             }
             return Ok(found);
         }
@@ -194,6 +191,12 @@ pub(crate) fn is_okra(dir: &FilePath) -> bool {
     }
     let is_there = |name: &str| dir.join(name).exists();
     is_there(LMDB_FILE) && !is_there(STORE_DIR) && !is_there(STORE_FILE)
+}
+
+/// Says that an Okra map is where a store should be.
+pub(crate) fn no_store_but_okra(dir: &FilePath) -> Failure {
+    let shown = show(dir);
+    Failure::failed(format!("{shown} is an Okra map, not a store; `cone -r {shown} map` works on it"))
 }
 
 /// Whether a file begins as LMDB's do: the head of a page of 16 bytes, and a magic number.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    open::{Access, refuse_within_store, tell_of_losses},
+    open::{Access, is_okra, no_store_but_okra, refuse_within_store, tell_of_losses},
     output::{Fields, fields, put_text, say},
     progress::Progress,
     text::{self, count, show},
@@ -76,6 +76,12 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
     let globals = &context.globals;
     let from_place = place(&args.from)?;
     let to_place = in_backend(place(&args.to)?, args.backend)?;
+    if let Place::Folder(dir) = &from_place
+        && is_okra(dir)
+        && from_place.find().is_err()
+    {
+        return Err(no_store_but_okra(dir));
+    }
     let from = globals.options(Access::Read)?.open(from_place)?;
     tell_of_losses(&from);
     let mut refs = args.refs.clone();

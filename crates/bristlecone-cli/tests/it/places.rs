@@ -129,6 +129,8 @@ fn an_okra_map_is_told_from_a_store() {
     for verb in ["check", "info", "log"] {
         place.fails(3, &["is an Okra map", "cone -r fruit map"], ["-r", "fruit", verb]);
     }
+    place.fails(3, &["is an Okra map", "cone -r fruit map"], ["copy", "fruit", "new"]);
+    assert!(!place.path("new").exists());
     let there = Place::at(&place.path("fruit"));
     there.fails(3, &["an Okra map here", "cone map"], ["info"]);
     assert_eq!(place.ok(["-r", "fruit", "map", "get", "apple"]), "red\n");
