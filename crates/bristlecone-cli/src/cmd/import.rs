@@ -217,9 +217,14 @@ fn tell(summary: &Imported, seconds: f64) {
 fn all_ignored(dir: &Path, summary: &Imported) -> Failure {
     let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source.as_deref(), *count)).collect();
     let (dir, by) = (show(dir), by.join("; "));
-    Failure::usage(format!(
-        "all of {dir} is left out: {by}; take it with --all, or remove what is there with `cone del`"
-    ))
+    let of = |own: bool| summary.ignored.iter().any(|(source, _)| source.is_none() == own);
+    // What is excluded by the caller does not come with --all.
+    let way = match (of(true), of(false)) {
+        (true, true) => "take it with --all and without --exclude",
+        (true, false) => "take it without --exclude",
+        _ => "take it with --all",
+    };
+    Failure::usage(format!("all of {dir} is left out: {by}; {way}, or remove what is there with `cone del`"))
 }
 
 /// Says how much a file of patterns left out: `2 files and 1 folder by .gitignore`.

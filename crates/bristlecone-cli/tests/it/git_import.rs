@@ -343,6 +343,16 @@ fn stores_have_ignore_files_of_their_own() {
     assert!(now.contains("a.o") && !now.contains("t.tmp") && !now.contains("build"), "{now}");
     place.ok(["import", "files", "--all"]);
     assert_eq!(place.json(["tree"])["values"], 8);
+    // Where nothing is left, the message says what takes it in.
+    place.file("none/.coneignore", "*\n");
+    place.file("none/a", "1");
+    for (more, way) in [
+        (&["--exclude", "a"][..], "take it with --all and without --exclude, or"),
+        (&["--exclude", "*", "--all"], "take it without --exclude, or"),
+        (&[], "take it with --all, or"),
+    ] {
+        place.fails(2, &["all of none is left out", way], [&["import", "none"], more].concat());
+    }
 }
 
 #[needs(somebody_else)]
