@@ -74,9 +74,9 @@ impl Moment {
     /// # Errors
     /// [`Error::Epoch`] where `SOURCE_DATE_EPOCH` is no number.
     pub fn now() -> Result<Self> {
-        let seconds = match env::var("SOURCE_DATE_EPOCH") {
-            Ok(text) => text.trim().parse().map_err(|_| Error::Epoch { text })?,
-            Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs() as i64),
+        let seconds = match env::var_os("SOURCE_DATE_EPOCH").map(|text| text.to_string_lossy().into_owned()) {
+            Some(text) => text.trim().parse().map_err(|_| Error::Epoch { text })?,
+            None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs() as i64),
         };
         Ok(Self { seconds, zone: Zone::default() })
     }

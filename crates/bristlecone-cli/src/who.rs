@@ -2,8 +2,11 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use bristlecone::{Durability, Info};
-use bristlecone_any::identity::{Identity, Moment};
+use bristlecone::{Durability, Info, escape};
+use bristlecone_any::{
+    Error as AnyError,
+    identity::{Identity, Moment},
+};
 use clap::{Args, ValueEnum};
 
 use crate::{
@@ -103,7 +106,10 @@ impl WhyArgs {
     pub(crate) fn info(&self, opened: &Opened, message: &str, durability: impl Into<Durability>) -> Result<Info> {
         let named = self.author.as_ref().map(|author| Identity::named(author.as_bytes()));
         let when = self.when()?;
-        let who = named.unwrap_or_else(|| Identity::of(&opened.repo))?;
+        let who = match named {
+            Some(named) => named?,
+            None => Identity::of(&opened.repo).map_err(of_environment)?,
+        };
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
         Ok(who.info(opened.repo.format(), &when, message)?.durability(durability.into()))
     }
@@ -114,5 +120,16 @@ impl WhyArgs {
             let way = "give seconds since 1970 and, if you like, a zone: --date \"1700000000 +0100\"";
             Failure::usage(format!("\"{text}\" is no date; {way}"))
         })
+    }
+}
+
+/// An author that is none was not given with the command: the message says where it comes from.
+fn of_environment(error: AnyError) -> Failure {
+    match error {
+        AnyError::Ident { ident } => Failure::usage(format!(
+            "BRISTLECONE_AUTHOR is \"{}\", which names no author; set it to \"Name <mail>\", or unset it",
+            escape(&ident)
+        )),
+        error => error.into(),
     }
 }

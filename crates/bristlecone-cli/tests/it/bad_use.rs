@@ -1,8 +1,9 @@
 //! Bad use: each gets one sentence that says what and what to do, and the right exit code.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File, Permissions},
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
 };
 
 use bristlecone_needs::needs;
@@ -142,10 +143,17 @@ fn arguments_that_make_no_sense() {
     }
     place.fails(2, &["512"], ["init", "x", "--inline", "513"]);
     place.fails(2, &["names no author", "Name <mail>"], ["set", "a", "1", "--author", "Ann"]);
+    for ident in ["Ann", ""] {
+        let mut command = place.command(["set", "a", "1"]);
+        command.env("BRISTLECONE_AUTHOR", ident);
+        Run::of(command).failed(2, &[&format!("BRISTLECONE_AUTHOR is \"{ident}\""), "Name <mail>", "unset it"]);
+    }
     place.fails(2, &["is no date", "seconds since 1970"], ["set", "a", "1", "--date", "yesterday"]);
-    let mut command = place.command(["set", "a", "1"]);
-    command.env("SOURCE_DATE_EPOCH", "x");
-    Run::of(command).failed(2, &["SOURCE_DATE_EPOCH"]);
+    for seconds in [&b"x"[..], b"\xff"] {
+        let mut command = place.command(["set", "a", "1"]);
+        command.env("SOURCE_DATE_EPOCH", OsStr::from_bytes(seconds));
+        Run::of(command).failed(2, &["SOURCE_DATE_EPOCH"]);
+    }
     place.fails(2, &["is no folder"], ["import", ".bristlecone/store"]);
     place.fails(3, &["nowhere", "no such file"], ["import", "nowhere"]);
     assert_eq!(place.run(["check", "--help"]).code, 0);
