@@ -103,9 +103,9 @@ impl Failure {
     /// A value that no store takes; `bytes`: how long it is, where that is known.
     pub(crate) fn too_large(what: impl fmt::Display, bytes: Option<u64>) -> Self {
         let limit = text::bytes(VALUE_BYTES_MAX);
-        let has = bytes.map_or_else(|| "more than that".to_owned(), text::bytes);
+        let has = bytes.map_or_else(|| "more".to_owned(), text::bytes);
         let way = "cut it into several values, or leave it out";
-        Self::failed(format!("{what} is too large for a value: it has {has}, and at most {limit} fit; {way}"))
+        Self::failed(format!("{what} is too large for a value: at most {limit} fit, and it has {has}; {way}"))
     }
 
     /// As [`Failure::about`], where something was done before: that is no wrong usage any more.
@@ -506,6 +506,14 @@ mod tests {
         let large = Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
         for error in [Error::NoStore { file: "there".to_owned() }, large] {
             assert_eq!(Failure::from(error).exit_code(), 3);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_is_told_with_both_sizes() {
+        for (bytes, has) in [(None, "more"), (Some(5_400_000_000), "5.4 GB")] {
+            let message = Failure::too_large("it", bytes).message;
+            assert!(message.contains(&format!("at most 2.1 GB fit, and it has {has};")), "{message}");
         }
     }
 }
