@@ -311,6 +311,8 @@ fn stores_share_a_directory() {
         let log = place.ok(["-r", a, "log", "-n", "1"]);
         assert!(log.contains("Take it") && log.contains("git-subtree-dir: d/lib"), "{log}");
         place.fails(2, &["already"], run(&["-r", a, "subtree", "add", "-P", "d/lib", l, "main"]));
+        let says = ["no branch \"gone\"", "cone branches"];
+        place.fails(1, &says, run(&["-r", a, "-b", "gone", "subtree", "add", "-P", "e", l, "main"]));
         place.fails(2, &["already"], run(&["-r", a, "subtree", "add", "-P", "d", l, "main"]));
         place.fails(2, &["value"], run(&["-r", a, "subtree", "add", "-P", "start/x", l, "main"]));
         // Both sides change one value: named, and nothing is changed.

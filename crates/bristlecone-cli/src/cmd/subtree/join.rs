@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Opened, short},
+    open::{Access, Opened, no_branch, short},
     output::{Fields, fields, put_name},
     progress::{Done, Progress},
     text::{self, show},
@@ -125,6 +125,9 @@ impl Join {
         let opened = context.globals.open(Access::Write)?;
         let branch = opened.branch_to_work_for()?;
         let Some(ours) = branch.head()? else {
+            if opened.names_another_branch()? {
+                return Err(no_branch(branch.name()));
+            }
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
                 "the branch {} has no commit to join anything to; {way}",
