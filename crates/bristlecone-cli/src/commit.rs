@@ -59,8 +59,17 @@ impl<'a> Change<'a> {
 
     /// Moves the further refs alone. They are durable then, as a commit is once it is told.
     pub(crate) fn move_refs_alone(&self) -> Result<()> {
-        self.move_refs()?;
-        Ok(self.opened.repo.close()?)
+        self.move_refs_behind(None)
+    }
+
+    /// The same, behind a branch that was made for them, which is told once it is durable.
+    fn move_refs_behind(&self, begun: Option<&Branch>) -> Result<()> {
+        let (moved, closed) = (self.move_refs(), self.opened.repo.close());
+        if let Some(branch) = begun.filter(|_| closed.is_ok()) {
+            say!("began the branch {}", show(branch.name()));
+        }
+        moved?;
+        Ok(closed?)
     }
 
     fn move_refs(&self) -> Result<()> {
@@ -92,7 +101,7 @@ impl<'a> Change<'a> {
             self.check_not_empty(root, before)?;
             let Some(mut prepared) = prepared.filter(|_| root != before || self.args.allow_empty) else {
                 if self.unchanged(&branch, start)? {
-                    self.move_refs_alone()?;
+                    self.move_refs_behind(Some(&branch).filter(|_| matches!(start, Start::New(_))))?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
                 }
                 continue;
@@ -109,10 +118,10 @@ impl<'a> Change<'a> {
                 done => {
                     let at = done.map_err(not_as_expected)?;
                     let moved = if at_once { Ok(()) } else { self.move_refs() };
-                    if start.expected().is_none() && branch.name() != FIRST_BRANCH {
+                    let (followed, closed) = (guard.follow(&at, self.info.durability), opened.repo.close());
+                    if closed.is_ok() && start.expected().is_none() && branch.name() != FIRST_BRANCH {
                         say!("began the branch {}", show(branch.name()));
                     }
-                    let (followed, closed) = (guard.follow(&at, self.info.durability), opened.repo.close());
                     moved.map_err(|failure| {
                         let made = format!("commit {} is made on the branch {}", short(&at), show(branch.name()));
                         let files = if followed.is_ok() { "" } else { ", and files did not follow" };
@@ -141,13 +150,7 @@ impl<'a> Change<'a> {
     /// Makes the branch where it is new and nothing is to be committed; returns whether that is settled.
     fn unchanged(&self, branch: &Branch, start: Start) -> Result<bool> {
         match start {
-            Start::New(at) => {
-                let made = is_won(branch.compare_and_set(None, Some(at), self.info.durability))?;
-                if made {
-                    say!("began the branch {}", show(branch.name()));
-                }
-                Ok(made)
-            }
+            Start::New(at) => is_won(branch.compare_and_set(None, Some(at), self.info.durability)),
             _ => Ok(true),
         }
     }
@@ -304,17 +307,18 @@ mod tests {
         }
     }
 
-    /// A backend that counts how often it is asked to make all durable.
+    /// A backend that counts how often it is asked to make all durable, which may fail.
     #[derive(Debug)]
     struct Flushed {
         inner: Arc<dyn Backend>,
         flushes: Arc<AtomicU32>,
+        fails: bool,
     }
 
     impl Backend for Flushed {
         fn flush(&self) -> Result<(), Error> {
             self.flushes.fetch_add(1, Relaxed);
-            self.inner.flush()
+            if self.fails { Err(Error::Stopped) } else { self.inner.flush() }
         }
 
         pass_backend! {
@@ -329,7 +333,7 @@ mod tests {
         let flushes = Arc::new(AtomicU32::new(0));
         let counts = flushes.clone();
         let repo = AnyRepo::open("memory:").unwrap();
-        let opened = Opened::from(repo.wrapped(|inner| Arc::new(Flushed { inner, flushes: counts })));
+        let opened = Opened::from(repo.wrapped(|inner| Arc::new(Flushed { inner, flushes: counts, fails: false })));
         let line = Line::parse_from(["cone", "-m", "message"]);
         let change =
             |moves: Vec<RefMove>| Change::new(&opened, &line.args, "", Durability::Grouped).ok().unwrap().moving(moves);
@@ -343,5 +347,30 @@ mod tests {
         assert_eq!(flushes.load(Relaxed), before + 1);
         assert!(set(change(moved("refs/heads/two"))).is_none(), "nothing has changed");
         assert_eq!(flushes.load(Relaxed), before + 2);
+    }
+
+    /// Says for a child of the test below whether its backend fails.
+    const FAILS: &str = "BRISTLECONE_TEST_FLUSH_FAILS";
+
+    #[test]
+    fn a_branch_is_told_once_it_is_durable() {
+        if let Ok(fails) = std::env::var(FAILS) {
+            let (fails, flushes) = (fails == "true", Arc::default());
+            let repo = AnyRepo::open("memory:").unwrap();
+            repo.set_head("trunk").unwrap();
+            let opened = Opened::from(repo.wrapped(|inner| Arc::new(Flushed { inner, flushes, fails })));
+            let line = Line::parse_from(["cone", "-m", "message"]);
+            let change = Change::new(&opened, &line.args, "", Durability::Grouped).ok().unwrap();
+            assert_eq!(change.commit(&mut |tree| Ok(tree.set("a", "1")?)).is_err(), fails);
+            return;
+        }
+        for fails in [false, true] {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "commit::tests::a_branch_is_told_once_it_is_durable", "--nocapture"]);
+            let run = child.env(FAILS, fails.to_string()).output().unwrap();
+            assert!(run.status.success(), "{run:?}");
+            let told = String::from_utf8_lossy(&run.stderr).contains("began the branch trunk");
+            assert_eq!(told, !fails, "{run:?}");
+        }
     }
 }
