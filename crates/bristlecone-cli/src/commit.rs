@@ -64,6 +64,7 @@ impl<'a> Change<'a> {
 
     /// The same, behind a branch that was made for them, which is told once it is durable.
     fn move_refs_behind(&self, begun: Option<&Branch>) -> Result<()> {
+        // Those that moved before one failed are told, so they are durable, too.
         let (moved, closed) = (self.move_refs(), self.opened.repo.close());
         if let Some(branch) = begun.filter(|_| closed.is_ok()) {
             say!("began the branch {}", show(branch.name()));
@@ -75,8 +76,9 @@ impl<'a> Change<'a> {
     fn move_refs(&self) -> Result<()> {
         let at_once = self.opened.backend().capabilities().several_refs;
         let steps: Vec<&[RefMove]> = if at_once { vec![&self.moves] } else { self.moves.chunks(1).collect() };
-        for step in steps.into_iter().filter(|step| !step.is_empty()) {
-            self.opened.repo.move_refs(step, self.info.durability).map_err(not_as_expected)?;
+        for (index, step) in steps.into_iter().enumerate().filter(|(_, step)| !step.is_empty()) {
+            let moved = self.opened.repo.move_refs(step, self.info.durability).map_err(not_as_expected);
+            moved.map_err(|failure| half_moved(failure, &self.moves, index))?;
         }
         Ok(())
     }
@@ -168,6 +170,20 @@ impl<'a> Change<'a> {
 /// Whether a move of a ref leads to one of these objects.
 fn leads_to(wanted: &RefMove, oids: &[Oid]) -> bool {
     matches!(&wanted.to, Some(RefTarget::Object(at)) if oids.contains(&at.oid))
+}
+
+/// Says which branches have moved before one failed to, in a store that moves one after the other.
+fn half_moved(failure: Failure, moves: &[RefMove], moved: usize) -> Failure {
+    let mut names = moves.iter().map(|wanted| show(short_branch(&wanted.name)));
+    let before: Vec<String> = names.by_ref().take(moved).collect();
+    match names.next() {
+        Some(name) if !before.is_empty() => failure.half_done(format!(
+            "the branch {name} did not move, nor did any after it; before it {} moved, and that stays; run the rest \
+             again",
+            before.join(", ")
+        )),
+        _ => failure,
+    }
 }
 
 /// A move of a ref that holds something else than was expected is a negative answer.

@@ -180,6 +180,18 @@ fn in_a_git_repository_what_is_checked_out_stays() {
     place.clean();
 }
 
+#[needs(git)]
+#[test]
+fn in_a_git_repository_it_is_told_which_branches_moved_before_one_did_not() {
+    let place = GitPlace::new();
+    let run = feed_git(&place, &["batch"], "branch one main\nbranch two main\nbranch one/x main\nbranch late main\n");
+    run.failed(3, &["one/x did not move", "before it one, two moved", "because refs/heads/one/x cannot be made"]);
+    assert_eq!(place.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/"]), "main\none\ntwo\n");
+    // With the first one nothing has changed.
+    let run = feed_git(&place, &["batch"], "branch one/x main\nbranch late main\n");
+    run.failed(2, &["error: refs/heads/one/x cannot be made"]);
+}
+
 #[test]
 fn a_commit_and_a_line_do_not_move_the_same_branch() {
     let place = Place::with_store();
