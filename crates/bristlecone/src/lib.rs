@@ -86,8 +86,8 @@ pub use map::{
     MapMerged, MapRange, MapSlot, MapValue, TypedMap, TypedRange,
 };
 pub use repo::{
-    Branch, IndexedCommits, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name,
-    user_at_host,
+    Branch, IndexedCommits, Info, Log, LogEntry, LogOptions, LogOrder, PeeledTags, Prepared, Repo, StoredValue,
+    check_ref_name, user_at_host,
 };
 pub use tree::{
     Cursor, Difference, Differences, DirEntry, Entries, Listing, PlainTree, Reader, Tree, TreeStats, Walk, WritingTree,

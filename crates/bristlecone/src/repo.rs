@@ -36,6 +36,7 @@ pub(crate) use history::{CommitGraph, EditedPaths, EditedPathsList, StoredGraph}
 pub use history::{IndexedCommits, Log, LogEntry, LogOptions, LogOrder};
 pub use identity::user_at_host;
 pub use refname::check_ref_name;
+pub use tag::PeeledTags;
 pub(crate) use upkeep::Upkeep;
 pub(crate) use value::Stored;
 pub use value::StoredValue;

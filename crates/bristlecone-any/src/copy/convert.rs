@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bristlecone::{Batch, CommitId, Error as StoreError, Format, Kind, ObjRef, Oid, Tag};
+use bristlecone::{Batch, CommitId, Error as StoreError, Format, Kind, ObjRef, Oid, PeeledTags, Tag};
 use bristlecone_git::history::Status;
 
 use self::{
@@ -140,8 +140,9 @@ fn survey(
         progress(status);
     }
     let (nothing, mut left_out) = (come_to_nothing(from, &rules, &source, new)?, BTreeSet::new());
+    let mut known = PeeledTags::default();
     for (name, at) in &job.wanted.tips {
-        let (kind, commit) = peeled(from, *at)?;
+        let (kind, commit) = peeled(from, *at, &mut known)?;
         if commit.is_none() {
             losses.add(LossKind::Ref, None, || name.clone());
         }
@@ -283,7 +284,7 @@ impl<'c> Converter<'c> {
 
     /// Returns what a ref of the copy names; `None` if it cannot be kept.
     fn target(&mut self, name: &str, at: ObjRef) -> Result<Option<ObjRef>> {
-        match peeled(self.from, at)? {
+        match peeled(self.from, at, &mut PeeledTags::default())? {
             (Kind::Commit, Some(id)) => Ok(self.commit(id).map(ObjRef::from)),
             (Kind::Tag, Some(_)) => self.tag(name, at),
             _ => {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone::{
-    Format, Kind, Signature, escape,
+    Format, Kind, PeeledTags, Signature, escape,
     storage::{RealStorage, Storage},
 };
 use bristlecone_git::{
@@ -115,9 +115,9 @@ fn survey(job: &CopyJob<'_>, store: &StoreFormat, progress: &mut dyn FnMut(Statu
             }
         }
     }
-    let mut seen = HashSet::new();
+    let (mut seen, mut tags) = (HashSet::new(), PeeledTags::default());
     for (_, at) in wanted.tips.iter().filter(|_| names) {
-        let (mut kind, mut at) = (peeled(from, *at)?.0, *at);
+        let (mut kind, mut at) = (peeled(from, *at, &mut tags)?.0, *at);
         // Those on the way are written, too, each once.
         while kind == Kind::Tag && seen.insert(at.oid) {
             let tag = from.read_tag(at.into())?;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bristlecone::{CommitId, Error, Kind, LogOptions, ObjRef, Oid, RefTarget};
+use bristlecone::{CommitId, Error, Kind, LogOptions, ObjRef, Oid, PeeledTags, RefTarget};
 use bristlecone_git::history::Status;
 
 use super::refs::Wanted;
@@ -78,11 +78,11 @@ pub(super) fn lead_to(from: &AnyRepo, wanted: &Wanted, commit: Oid) -> Result<bo
 
 /// Returns the commits that refs of a store lead to.
 pub(super) fn reached(repo: &AnyRepo) -> Result<HashSet<Oid>> {
-    let mut heads = Vec::new();
+    let (mut heads, mut tags) = (Vec::new(), PeeledTags::default());
     for target in repo.backend().list_refs("")?.into_values() {
         // A ref that cannot be followed leads to nothing.
         if let RefTarget::Object(at) = target
-            && let Ok((_, Some(commit))) = peeled(repo, at)
+            && let Ok((_, Some(commit))) = peeled(repo, at, &mut tags)
         {
             heads.push(commit);
         }
@@ -128,12 +128,12 @@ pub(super) struct Tips {
 
 impl Tips {
     pub(super) fn of(from: &AnyRepo, wanted: &Wanted) -> Result<Self> {
-        let (mut tips, mut seen) = (Self::default(), HashSet::new());
+        let (mut tips, mut seen, mut tags) = (Self::default(), HashSet::new(), PeeledTags::default());
         for (_, at) in &wanted.tips {
             if !seen.insert(at.oid) {
                 continue;
             }
-            let (kind, commit) = peeled(from, *at)?;
+            let (kind, commit) = peeled(from, *at, &mut tags)?;
             if kind != Kind::Commit {
                 tips.others.push(*at);
             }
@@ -145,18 +145,25 @@ impl Tips {
     }
 }
 
-/// Returns the kind of an object, and the commit that it is or that tags lead to from it.
-pub(super) fn peeled(from: &AnyRepo, at: ObjRef) -> Result<(Kind, Option<CommitId>)> {
+/// Returns the kind of an object, and the commit that it is or that tags lead to from it. `tags` takes what tags lead to, and is
+/// asked for it.
+pub(super) fn peeled(from: &AnyRepo, at: ObjRef, tags: &mut PeeledTags) -> Result<(Kind, Option<CommitId>)> {
     let read = |at: &ObjRef| -> Result<_> {
         let object = from.backend().read(at)?;
         Ok(object.ok_or(Error::Missing { kind: Kind::Commit, oid: at.oid })?)
     };
     let first = read(&at)?.kind();
-    let (mut kind, mut at, mut passed) = (first, at, HashSet::new());
-    // However many lead from one to the next; forged bytes may lead in a circle, and so to no commit.
-    while kind == Kind::Tag && passed.insert(at.oid) {
-        at = from.read_tag(at.into())?.target;
-        kind = read(&at)?.kind();
+    if first != Kind::Tag {
+        return Ok((first, (first == Kind::Commit).then(|| from.commit_id(at))));
     }
-    Ok((first, (kind == Kind::Commit).then(|| from.commit_id(at))))
+    let commit = tags.follow(at, |mut at, next| -> Result<_> {
+        let (mut kind, mut passed) = (read(&at)?.kind(), HashSet::new());
+        // However many lead from one to the next; forged bytes may lead in a circle, and so to no commit.
+        while kind == Kind::Tag && passed.insert(at.oid) {
+            at = next(from.read_tag(at.into())?.target);
+            kind = read(&at)?.kind();
+        }
+        Ok((kind == Kind::Commit).then(|| from.commit_id(at)))
+    })?;
+    Ok((first, commit))
 }

@@ -1,6 +1,6 @@
 //! Commits that are looked for: by their messages, in reflogs, behind every ref.
 
-use bristlecone::{CommitId, Error as StoreError, Kind, LogOptions, ObjRef};
+use bristlecone::{CommitId, Error as StoreError, Kind, LogOptions, ObjRef, PeeledTags};
 use bristlecone_git::worktree::{WorktreeHead, checked_out};
 use regex::bytes::Regex;
 
@@ -49,10 +49,10 @@ pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<CommitId> {
 /// # Errors
 /// Those of the backend.
 pub fn every_head(repo: &AnyRepo) -> Result<Vec<CommitId>> {
-    let mut heads = Vec::new();
+    let (mut heads, mut tags) = (Vec::new(), PeeledTags::default());
     for name in repo.backend().list_refs("refs/")?.into_keys() {
         let Some(at) = repo.resolve(&name)? else { continue };
-        match repo.peel(at) {
+        match repo.peel_noting(at, &mut tags) {
             Ok(at) => heads.push(at),
             // A tag of a tree or a value has no history.
             Err(StoreError::WrongKind { .. }) => {}

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError};
+use bristlecone::{Durability, Error, Kind, ObjRef, PeeledTags, RefTarget, Tag, core::FormatError};
 use bristlecone_any::{path, revision};
 use bristlecone_git::history;
 use clap::Args;
@@ -80,25 +80,26 @@ fn list(args: &TagArgs, context: &mut Context) -> Result<()> {
     let globs = args.names()?;
     let opened = context.globals.open(Access::Read)?;
     context.out.begin(&fields! {}, "tags")?;
+    let mut peeled = PeeledTags::default();
     for name in opened.repo.tags()? {
         if !globs.is_empty() && !globs.iter().any(|glob| history::matches(glob.as_bytes(), name.as_bytes())) {
             continue;
         }
         context.out.line(show(&name))?;
         if let (true, Some(at)) = (context.out.json(), opened.repo.resolve(&format!("{TAGS}{name}"))?) {
-            context.out.item(describe(&opened, &name, at)?)?;
+            context.out.item(describe(&opened, &name, at, &mut peeled)?)?;
         }
     }
     context.out.end(&fields! {})
 }
 
 /// Describes a tag in JSON: the object that the ref names, and what an annotated tag leads to.
-fn describe(opened: &Opened, name: &str, at: ObjRef) -> Result<crate::output::Fields> {
+fn describe(opened: &Opened, name: &str, at: ObjRef, peeled: &mut PeeledTags) -> Result<crate::output::Fields> {
     let kind = kind_of(opened, at)?;
     let mut all = fields! { "name": name, "oid": at.oid.to_string(), "kind": path::kind_name(kind) };
     let commit = match kind {
         Kind::Commit => Some(opened.repo.commit_id(at)),
-        Kind::Tag => match opened.repo.peel(at) {
+        Kind::Tag => match opened.repo.peel_noting(at, peeled) {
             Ok(at) => Some(at),
             Err(Error::WrongKind { .. }) => None,
             Err(error) => return Err(error.into()),
@@ -165,7 +166,7 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
         path::kind_name(kind),
         short(&target.into())
     ))?;
-    context.out.document(describe(&opened, name, at)?)
+    context.out.document(describe(&opened, name, at, &mut PeeledTags::default())?)
 }
 
 /// Writes the object of an annotated tag and moves its ref, `full`, there; `None` if that does not hold `from` any more.

@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid};
 
-use super::{Repo, history::circle::LineCheck};
+use super::{PeeledTags, Repo, history::circle::LineCheck};
 use crate::{
     AbsentCommits, Cut, CutRules, CutSize, Error, Keep, RefTarget, Result, Retention,
     backend::Keeping,
@@ -129,7 +129,7 @@ impl<F: Format> Repo<F> {
     pub(super) fn keep_moved(&self, cut: &Cut, name: &str, to: &ObjRef) -> Result<Vec<Oid>> {
         let (view, keeping) = (self.now(), &cut.keeping);
         let commits = Commits { view: &view, shallow: &keeping.shallow };
-        let Some(head) = commits.peel(*to)? else { return Ok(Vec::new()) };
+        let Some(head) = commits.peel(*to, &mut |target| target)? else { return Ok(Vec::new()) };
         let mut kept = Vec::new();
         let keep = keeping.retention.keep(name);
         if keep != Keep::All {
@@ -155,10 +155,11 @@ impl<F: Format> Repo<F> {
     /// Returns the commits to which refs lead, and what each keeps.
     fn heads(&self, view: &StoreView<F>, retention: &Retention) -> Result<Vec<(ObjRef, Keep)>> {
         let commits = Commits { view, shallow: &BTreeSet::new() };
-        let mut heads = Vec::new();
+        let (mut heads, mut tags) = (Vec::new(), PeeledTags::default());
         for (name, target) in self.shared.backend.list_refs("")? {
             let RefTarget::Object(at) = target else { continue };
-            heads.extend(commits.peel(at)?.map(|head| (head, retention.keep(&name))));
+            let head = tags.follow(at, |at, next| commits.peel(at, next))?;
+            heads.extend(head.map(|head| (head, retention.keep(&name))));
         }
         Ok(heads)
     }
@@ -207,9 +208,9 @@ impl<F: Format> Commits<'_, F> {
     }
 
     /// Returns the commit to which an object leads, itself or through tags, however many; `None` if to none: a tag of something else has
-    /// no history.
-    fn peel(&self, at: ObjRef) -> Result<Option<ObjRef>> {
-        let (mut at, mut line) = (at, LineCheck::default());
+    /// no history. `next`: with what to go on behind a tag that names an object.
+    fn peel(&self, mut at: ObjRef, next: &mut dyn FnMut(ObjRef) -> ObjRef) -> Result<Option<ObjRef>> {
+        let mut line = LineCheck::default();
         // Forged tags may go in a circle, which leads to no commit.
         while !line.comes_back(at.oid) {
             let Some(object) = self.view.snapshot.read(&at)? else { return Ok(None) };
@@ -222,7 +223,7 @@ impl<F: Format> Commits<'_, F> {
                 _ => return Ok(None),
             }
             let tag = self.view.format.decode_tag(&object);
-            at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
+            at = next(tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target);
         }
         Ok(None)
     }

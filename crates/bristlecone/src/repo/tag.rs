@@ -1,6 +1,8 @@
 //! Annotated tags: objects between a ref and the commit that it means.
 
-use bristlecone_core::{CommitId, Format, FormatError, Kind, ObjRef, Source, Tag, TagId};
+use std::collections::HashMap;
+
+use bristlecone_core::{CommitId, Format, FormatError, Kind, ObjRef, Oid, Source, Tag, TagId};
 
 use super::{Repo, check_ref_name, history::circle::LineCheck};
 use crate::{
@@ -11,6 +13,27 @@ use crate::{
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
+
+/// What tags lead to in the end, noted as they are followed: of many refs that lie on one long line of tags each is then followed
+/// no further than to the next that was.
+#[derive(Clone, Debug, Default)]
+pub struct PeeledTags(HashMap<Oid, ObjRef>);
+
+impl PeeledTags {
+    /// Follows tags from an object. `walk` calls its second argument with what each tag names, and goes on with what that returns.
+    pub fn follow<T>(&mut self, at: ObjRef, walk: impl FnOnce(ObjRef, &mut dyn FnMut(ObjRef) -> ObjRef) -> T) -> T {
+        let noted = |at: ObjRef| self.0.get(&at.oid).copied().unwrap_or(at);
+        let (mut last, mut passed) = (noted(at), Vec::new());
+        let found = walk(last, &mut |target| {
+            passed.push(last.oid);
+            last = noted(target);
+            last
+        });
+        // Also where the walk failed: the next one fails sooner.
+        self.0.extend(passed.into_iter().map(|oid| (oid, last)));
+        found
+    }
+}
 
 impl<F: Format> Repo<F> {
     /// Returns the annotated tag with this id.
@@ -32,7 +55,20 @@ impl<F: Format> Repo<F> {
     /// [`Error::WrongKind`] if it leads to another object; [`Error::Missing`]; [`Error::BadObject`], also for forged tags that
     /// lead to each other in a circle; those of the backend.
     pub fn peel(&self, at: impl Into<ObjRef>) -> Result<CommitId> {
-        let (mut at, mut line) = (at.into(), LineCheck::default());
+        self.follow_tags(at.into(), &mut |target| target)
+    }
+
+    /// As [`Repo::peel`], one of many times: `tags` takes what tags lead to, and is asked for it.
+    ///
+    /// # Errors
+    /// As [`Repo::peel`].
+    pub fn peel_noting(&self, at: impl Into<ObjRef>, tags: &mut PeeledTags) -> Result<CommitId> {
+        tags.follow(at.into(), |at, next| self.follow_tags(at, next))
+    }
+
+    /// Returns the commit that tags lead to. `next`: with what to go on behind a tag that names an object.
+    fn follow_tags(&self, mut at: ObjRef, next: &mut dyn FnMut(ObjRef) -> ObjRef) -> Result<CommitId> {
+        let mut line = LineCheck::default();
         while !line.comes_back(at.oid) {
             let Some(object) = self.shared.backend.read(&at)? else {
                 return Err(self.now().missing(Kind::Commit, at.oid));
@@ -43,7 +79,7 @@ impl<F: Format> Repo<F> {
                 return Ok(self.shared.commit_id(found));
             }
             let tag = self.shared.format.decode_tag(&object);
-            at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
+            at = next(tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target);
         }
         let source = FormatError::Inconsistent { kind: Kind::Tag, reason: "it leads back to itself" };
         Err(Error::BadObject { oid: at.oid, source })

@@ -1,10 +1,10 @@
 //! Annotated tags: from Git's to the commit that they mean.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone::{
-    Backend, DiskOptions, Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Roots, Signature,
-    SweepLimits, Tag, core::git::Git, disk::DiskBackend, storage::RealStorage,
+    Backend, Counted, DiskOptions, Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, PeeledTags, RefTarget,
+    Repo, Roots, Signature, SweepLimits, Tag, core::git::Git, disk::DiskBackend, storage::RealStorage,
 };
 use bristlecone_needs::needs;
 
@@ -58,6 +58,39 @@ fn tags_lead_to_commits() -> Outcome {
     other.copy_objects(&repo, &[last.oid])?;
     assert_eq!(other.read_tag(last.oid.into())?, repo.read_tag(last.into())?);
     assert_eq!(other.checkout(one.oid().into())?.get("a")?.as_deref(), Some(&b"1"[..]));
+    Ok(())
+}
+
+/// Each tag of a long line has a ref, which may come in any order.
+#[test]
+fn of_many_refs_on_one_line_of_tags_each_tag_is_read_once() -> Outcome {
+    let counted = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = counted.counts();
+    let repo = Repo::with_backend(Git::sha1(), Arc::new(counted));
+    let one = repo.branch("main")?.edit(&Info::unsigned("1"), |tree| tree.set("a", "1"))?;
+    let root = ObjRef::from(repo.read_commit(one)?.tree);
+    let nowhere = ObjRef::from(Oid::new(&[9; 20])?);
+    let ends = [(ObjRef::from(one), Kind::Commit), (root, Kind::Node), (nowhere, Kind::Commit)];
+    for (end, kind) in ends {
+        let (mut line, mut last) = (Vec::new(), (end, kind));
+        for depth in 0..300 {
+            let written = repo.write_tag(&tag(last.0, last.1, &format!("t{depth}")), Durability::None)?;
+            last = (written.into(), Kind::Tag);
+            line.push(last.0);
+        }
+        for step in [1, 299, 7] {
+            let (before, mut tags) = (counts.reads.load(Relaxed), PeeledTags::default());
+            for place in (0..300).map(|place| place * step % 300) {
+                match repo.peel_noting(line[place], &mut tags) {
+                    Ok(at) => assert_eq!((at.oid(), kind), (end.oid, Kind::Commit)),
+                    Err(Error::WrongKind { oid, .. } | Error::Missing { oid, .. }) => assert_eq!(oid, end.oid),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let reads = counts.reads.load(Relaxed) - before;
+            assert!(reads <= 600, "{reads} reads for 300 tags");
+        }
+    }
     Ok(())
 }
 
