@@ -268,7 +268,7 @@ impl From<Error> for Failure {
                 "there is no \"{}\"; name a branch (`cone branches`), HEAD, or at least four digits of an id (`cone log`)",
                 text::show(name)
             ),
-            Error::RefClash { name, other } if name.eq_ignore_ascii_case(other) => format!(
+            Error::RefClash { name, other } if !lies_below(name, other) && !lies_below(other, name) => format!(
                 "{} cannot be made, because there is {}, and files here ignore the case of letters (core.ignoreCase); choose \
                  another name",
                 text::show(name),
@@ -322,6 +322,11 @@ impl From<Error> for Failure {
         };
         Self::new(code, message)
     }
+}
+
+/// Whether a name has another one for a folder.
+fn lies_below(name: &str, folder: &str) -> bool {
+    name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl From<ErrorKind> for Code {
@@ -514,6 +519,19 @@ mod tests {
         for (bytes, has) in [(None, "more"), (Some(5_400_000_000), "5.4 GB")] {
             let message = Failure::too_large("it", bytes).message;
             assert!(message.contains(&format!("at most 2.1 GB fit, and it has {has};")), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_ref_that_cannot_be_made_is_told_with_the_reason() {
+        let clash = |name: &str, other: &str| {
+            Failure::from(Error::RefClash { name: name.to_owned(), other: other.to_owned() }).message
+        };
+        for other in ["refs/heads/foo/y", "refs/heads/foo/X", "refs/heads/Foo/X"] {
+            assert!(clash("refs/heads/Foo/x", other).contains("ignore the case of letters"), "{other}");
+        }
+        for (name, other) in [("refs/heads/a", "refs/heads/a/b"), ("refs/heads/a/b", "refs/heads/a")] {
+            assert!(clash(name, other).contains("one name cannot lie below another"), "{name}");
         }
     }
 }

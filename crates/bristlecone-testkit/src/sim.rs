@@ -15,6 +15,7 @@ mod disk;
 mod fault;
 mod file;
 mod files;
+mod folding;
 mod hook;
 mod maps;
 mod names;
@@ -27,6 +28,7 @@ mod wrap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use fault::{Call, CallKind, Fault, Times};
+pub use folding::Folding;
 pub use hook::{Coming, Hooked};
 pub use policy::Policy;
 use state::SimState;

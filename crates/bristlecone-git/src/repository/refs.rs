@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bristlecone::{
@@ -21,6 +21,7 @@ use crate::repository::{
     layout::linked_head,
 };
 
+mod letters;
 mod lock;
 mod locked;
 mod mend;
@@ -64,6 +65,9 @@ pub struct Refs {
     unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,
     // Folders whose names are durable, with their numbers: one that is made anew has another.
     durable: Mutex<HashMap<String, u64>>,
+    // Files and folders that have the letters of their paths, and whether others lead to them, where case may be ignored.
+    noted: Mutex<letters::Noted>,
+    folds: OnceLock<bool>,
 }
 
 /// What hears of refs that make no sense.
@@ -109,6 +113,8 @@ impl Refs {
             trash: Mutex::default(),
             unsynced: Mutex::default(),
             durable: Mutex::default(),
+            noted: Mutex::default(),
+            folds: OnceLock::new(),
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) struct LockedRef<'r> {
     name: String,
     path: String,
     slot: RefSlot,
-    // A ref with this name but for the case of letters, where both would be one file and this one has none.
+    // A ref with this name, or a folder of it, but for the case of letters, where both would be one file and this one has none.
     other: Option<String>,
     // The store's own HEAD has no lock: only the holder of the store's lock changes it.
     lock: Option<RefLock>,
@@ -113,8 +113,16 @@ impl Refs {
     /// [`Error::RefClash`] if another ref is in the way; [`Error::Locked`], [`Error::Io`].
     pub(crate) fn lock_ref<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
         let path = self.path(name);
+        // The lock makes folders, which stay.
+        let beside = self.folder_in_other_case(name, &path)?;
+        if let Some(other) = &beside
+            && !self.packed()?.by_name.contains_key(name)
+        {
+            return Err(Error::RefClash { name: name.to_owned(), other: other.clone() });
+        }
         let (lock, head) = self.take_locks(name, &path, rules)?;
-        let (slot, other) = (self.slot(name)?, self.in_other_case(name, &path)?);
+        let slot = self.slot(name)?;
+        let other = if beside.is_some() { beside } else { self.file_in_other_case(name, &path)? };
         // What was read is the file of the other one. Where both are packed this one can be removed.
         if let Some(other) = &other
             && matches!(slot.loose, Loose::Value | Loose::Broken(_))
@@ -122,21 +130,6 @@ impl Refs {
             return Err(Error::RefClash { name: name.to_owned(), other: other.clone() });
         }
         Ok(LockedRef { refs: self, name: name.to_owned(), path, slot, other, lock: Some(lock), head, rules })
-    }
-
-    /// Returns a ref with the name of this one but for the case of letters, where both would be one file and this one has none.
-    fn in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
-        if !self.ignore_case || self.is_listed(path)? {
-            return Ok(None);
-        }
-        let refs = self.list_sound("refs/", &mut |_| Ok(()))?;
-        Ok(refs.into_keys().find(|other| other != name && other.eq_ignore_ascii_case(name)))
-    }
-
-    /// Whether there is a file of this name in these letters.
-    fn is_listed(&self, path: &str) -> Result<bool> {
-        let dir = folder(path);
-        Ok(self.files.list(dir)?.iter().any(|file| below(dir, file) == path))
     }
 
     /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
@@ -257,6 +250,7 @@ impl LockedRef<'_> {
         let path = std::mem::take(&mut self.path);
         let refs = self.refs;
         refs.note_unsynced(&path, (!synced).then(|| staged.file.clone()));
+        refs.note_letters(&path);
         self.release()?;
         if synced { refs.sync_names(&path, fresh) } else { Ok(()) }
     }
@@ -268,7 +262,7 @@ impl LockedRef<'_> {
         let packed = if git { Some(packed::remove(&refs.files, self.rules.wait, &self.name)?) } else { None };
         let log = refs.log_path(&self.name);
         // The reflog may be that of the other one.
-        if git && (self.other.is_none() || refs.is_listed(&log)?) {
+        if git && (self.other.is_none() || refs.is_in_own_letters(&log)?) {
             reflog::remove(&refs.files, &log)?;
         }
         if matches!(self.slot.loose, Loose::Value | Loose::Broken(_)) {
@@ -366,7 +360,7 @@ impl Refs {
 
     /// Removes a folder and those in it, if there are no files; returns whether it is gone. A link to a folder is none: what it
     /// leads to may lie outside of the repository.
-    fn remove_empty_dirs(&self, dir: &str) -> Result<bool> {
+    pub(super) fn remove_empty_dirs(&self, dir: &str) -> Result<bool> {
         match retry(|| self.files.storage().remove_dir(dir)) {
             Ok(()) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),

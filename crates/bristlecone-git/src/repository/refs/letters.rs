@@ -1,0 +1,222 @@
+//! Where files whose names differ by the case of letters alone are one (`core.ignoreCase`): a file or folder keeps the letters that
+//! it was made with, so a ref in other letters would be listed by those, or be another ref.
+//!
+//! A ref is refused whose file, or a folder above, is there in other letters. Listings tell, and take as long as there are refs; so
+//! what was found is noted with the number of the folder, or all that the system says of the file.
+
+use std::collections::HashMap;
+
+use bristlecone::{Result, storage::Stat};
+
+use super::Refs;
+use crate::repository::{
+    files::{below, folder},
+    mutex::lock,
+};
+
+/// Files and folders that are noted, at most.
+const NOTED_MAX: usize = 4096;
+
+/// The letters of a file or folder.
+#[derive(Debug, PartialEq, Eq)]
+enum Letters {
+    /// There is none, in whatever letters.
+    Absent,
+    /// It has its name in these letters.
+    Own,
+    /// It has others: its own path.
+    Other(String),
+}
+
+/// Files and folders that have their names in these letters.
+#[derive(Debug, Default)]
+pub(super) struct Noted(HashMap<String, Stat>);
+
+impl Noted {
+    fn has(&self, path: &str, now: &Stat) -> bool {
+        self.0.get(path).is_some_and(|known| {
+            // Files come and go in a folder that stays.
+            now.id != 0 && if now.dir { known.dir && known.id == now.id } else { known == now }
+        })
+    }
+
+    fn add(&mut self, path: &str, stat: Stat) {
+        if self.0.len() >= NOTED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(path.to_owned(), stat);
+    }
+}
+
+impl Refs {
+    /// Returns a ref for which the folders of this one have other letters. The lock of a ref makes its folders, so this comes before.
+    pub(super) fn folder_in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
+        if !self.ignore_case {
+            return Ok(None);
+        }
+        for (at, _) in path.match_indices('/') {
+            match self.letters(&path[..at])? {
+                Letters::Own => {}
+                Letters::Absent => break,
+                Letters::Other(dir) => match self.list_sound(&format!("{dir}/"), &mut |_| Ok(()))?.into_keys().next() {
+                    Some(other) => return Ok(Some(other)),
+                    // Whoever was refused a ref there may have left it.
+                    None if matches!(self.remove_empty_dirs(&dir), Ok(true)) => break,
+                    None => return Ok(Some(format!("{dir}/…"))),
+                },
+            }
+        }
+        // Of packed ones the first that moves makes the folder, and no other is to be the first.
+        let packed = self.packed()?;
+        let known = packed.by_name.contains_key(name);
+        Ok(if known { None } else { packed.folder_in_other_case(name).map(str::to_owned) })
+    }
+
+    /// Returns a ref with the name of this one but for the case of letters, if this one has no file.
+    pub(super) fn file_in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
+        if !self.ignore_case {
+            return Ok(None);
+        }
+        match self.letters(path)? {
+            Letters::Own => return Ok(None),
+            Letters::Other(other) if !self.files.stat(&other)?.is_some_and(|stat| stat.dir) => {
+                let own = other.rsplit('/').next().unwrap_or(&other);
+                return Ok(Some(below(folder(name), own)));
+            }
+            // Of folders it is looked whether there is anything in them.
+            Letters::Absent | Letters::Other(_) => {}
+        }
+        Ok(self.packed()?.in_other_case(name).map(str::to_owned))
+    }
+
+    /// Whether there is a file of this path, with all folders above, in these letters.
+    pub(super) fn is_in_own_letters(&self, path: &str) -> Result<bool> {
+        for end in path.match_indices('/').map(|(at, _)| at).chain([path.len()]) {
+            if self.letters(&path[..end])? != Letters::Own {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes that the file of a ref, whose lock is held, has the letters of its path: this process has just written it.
+    pub(super) fn note_letters(&self, path: &str) {
+        // What is not noted is looked for the next time.
+        if self.ignore_case
+            && let Ok(Some(stat)) = self.files.stat(path)
+        {
+            lock(&self.noted).add(path, stat);
+        }
+    }
+
+    /// Returns the letters of a file or folder.
+    fn letters(&self, path: &str) -> Result<Letters> {
+        let found = self.files.stat(path)?;
+        match &found {
+            // One in other letters would have been found.
+            None if self.folds()? => return Ok(Letters::Absent),
+            Some(stat) if lock(&self.noted).has(path, stat) => return Ok(Letters::Own),
+            _ => {}
+        }
+        let (dir, own) = path.rsplit_once('/').unwrap_or(("", path));
+        let entries = self.files.list(dir)?;
+        if entries.iter().any(|entry| entry == own) {
+            if let Some(stat) = found {
+                lock(&self.noted).add(path, stat);
+            }
+            return Ok(Letters::Own);
+        }
+        match entries.into_iter().find(|entry| entry.eq_ignore_ascii_case(own)) {
+            Some(entry) => Ok(Letters::Other(below(dir, &entry))),
+            // They differ by letters beyond ASCII, unless it is gone by now.
+            None if found.is_some() && self.files.stat(path)?.is_some() => Ok(Letters::Other(path.to_owned())),
+            None => Ok(Letters::Absent),
+        }
+    }
+
+    /// Whether the file system itself takes such names for one, as far as the numbers of folders tell.
+    fn folds(&self) -> Result<bool> {
+        if let Some(&folds) = self.folds.get() {
+            return Ok(folds);
+        }
+        let (lower, upper) = (self.files.stat("refs")?, self.files.stat("REFS")?);
+        let folds = lower.zip(upper).is_some_and(|(lower, upper)| lower.id != 0 && lower.id == upper.id);
+        Ok(*self.folds.get_or_init(|| folds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    use bristlecone::{Error, RefTarget, core::git::Algorithm};
+    use bristlecone_testkit::sim::{Folding, Hooked};
+
+    use super::*;
+    use crate::repository::{
+        files::Files,
+        refs::{LockWait, LogRules, MoveRules},
+    };
+
+    fn refs() -> (Refs, Arc<AtomicUsize>) {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = lists.clone();
+        let folding = Hooked::new(Arc::new(Folding::default()), move |coming| {
+            counted.fetch_add(usize::from(coming.method == "list"), Relaxed);
+        });
+        let files = Files::new(Arc::new(folding));
+        files.create_dir("refs/heads").unwrap();
+        (Refs::with_files(files, Algorithm::Sha1, "").with_ignore_case(true), lists)
+    }
+
+    fn set(refs: &Refs, name: &str) -> Result<()> {
+        let log = LogRules { begin: false, all: false, who: Vec::new() };
+        let rules = MoveRules { wait: LockWait { held_ms: 0 }, log };
+        let target = RefTarget::Symbolic("refs/heads/main".to_owned());
+        refs.lock_ref(name, &rules)?.set(refs.stage_now(&target, false)?, false, &[])
+    }
+
+    #[test]
+    fn a_ref_is_not_made_in_a_folder_that_has_other_letters() {
+        let (refs, _) = refs();
+        set(&refs, "refs/heads/foo/y").unwrap();
+        for name in ["refs/heads/Foo/x", "refs/heads/FOO/Y", "refs/heads/Foo/x/z"] {
+            let made = set(&refs, name);
+            assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == "refs/heads/foo/y"), "{made:?}");
+        }
+        set(&refs, "refs/heads/foo/x").unwrap();
+        let names: Vec<String> = refs.list("").unwrap().into_keys().collect();
+        assert_eq!(names, ["refs/heads/foo/x", "refs/heads/foo/y"]);
+        // Packed ones take their folder when they move.
+        let line = format!("{} refs/heads/bar/y\n{0} refs/heads/Bar/z\n", "1".repeat(40));
+        refs.files.write("packed-refs", line.as_bytes()).unwrap();
+        let made = set(&refs, "refs/heads/BAR/x");
+        assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == "refs/heads/Bar/z"), "{made:?}");
+        set(&refs, "refs/heads/bar/y").unwrap();
+        assert_eq!(refs.files.list("refs/heads").unwrap(), ["bar", "foo"]);
+        assert!(matches!(set(&refs, "refs/heads/Bar/z"), Err(Error::RefClash { .. })));
+    }
+
+    #[test]
+    fn folders_of_refs_are_listed_once_where_files_ignore_case() {
+        let (refs, lists) = refs();
+        for n in 0..20 {
+            set(&refs, &format!("refs/heads/many/{n}")).unwrap();
+        }
+        let first = lists.load(Relaxed);
+        assert!(first < 20, "{first} listings for 20 refs");
+        for n in 0..20 {
+            set(&refs, &format!("refs/heads/many/{n}")).unwrap();
+        }
+        assert_eq!(lists.load(Relaxed), first);
+        // A Git has made the file anew, in other letters.
+        set(&refs, "refs/heads/side").unwrap();
+        refs.files.remove("refs/heads/side").unwrap();
+        refs.files.write("refs/heads/SIDE", b"ref: refs/heads/main\n").unwrap();
+        let made = set(&refs, "refs/heads/side");
+        assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == "refs/heads/SIDE"), "{made:?}");
+    }
+}
