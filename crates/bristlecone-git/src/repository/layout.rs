@@ -148,11 +148,14 @@ impl Layout {
             Algorithm::Sha256 => (1, format!("[extensions]\n\tobjectformat = {}\n", algorithm.name())),
         };
         let updates = if bare { "" } else { "\tlogallrefupdates = true\n" };
-        let config = format!(
-            "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{updates}{extensions}"
-        );
+        let config = |folds: bool| {
+            let case = if folds { "\tignorecase = true\n" } else { "" };
+            let core =
+                format!("\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{updates}{case}");
+            format!("[core]\n{core}{extensions}")
+        };
         let head = format!("ref: {head}\n");
-        write_skeleton(&RealStorage::new(&git_dir).following_links(), &config, &head)
+        write_skeleton(&RealStorage::new(&git_dir).following_links(), config, &head)
             .map_err(|source| Error::io(git_dir.display().to_string(), source))?;
         Self::open(path)
     }
@@ -210,12 +213,15 @@ impl Layout {
     }
 }
 
-/// Writes what makes a folder a repository, `HEAD` last, and makes it durable.
-fn write_skeleton(storage: &dyn Storage, config: &str, head: &str) -> io::Result<()> {
+/// Writes what makes a folder a repository, `HEAD` last, and makes it durable. `config` makes the configuration, and is told
+/// whether the file system ignores the case of letters.
+fn write_skeleton(storage: &dyn Storage, config: impl FnOnce(bool) -> String, head: &str) -> io::Result<()> {
     for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
         storage.create_dir(dir)?;
     }
-    for (name, text) in [("config", config), ("HEAD", head)] {
+    let number = |name| storage.stat(name).map(|stat| stat.id).ok().filter(|&id| id != 0);
+    let config = config(number("objects").is_some_and(|objects| number("OBJECTS") == Some(objects)));
+    for (name, text) in [("config", &*config), ("HEAD", head)] {
         let file = storage.open(name, OpenMode::CreateNew)?;
         write_all_at(&*file, text.as_bytes(), 0)?;
         file.sync_data()?;
@@ -338,4 +344,25 @@ fn check_version(file: &Path, config: &Config) -> Result<Algorithm> {
         }
     }
     Ok(algorithm)
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone_testkit::sim::{Folding, SimStorage};
+
+    use super::*;
+
+    #[test]
+    fn a_repository_says_whether_the_file_system_ignores_the_case_of_letters() {
+        let said = |storage: &dyn Storage| {
+            let config = |folds: bool| format!("[core]\n\tignorecase = {folds}\n");
+            write_skeleton(storage, config, "ref: refs/heads/main\n").unwrap();
+            let file = storage.open("config", OpenMode::Read).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_at(&mut bytes, 0).unwrap();
+            Config::parse("config", &bytes).unwrap().bool("core.ignoreCase")
+        };
+        assert_eq!(said(&Folding::default()), Some(true));
+        assert_eq!(said(&SimStorage::new()), Some(false));
+    }
 }
