@@ -71,6 +71,17 @@ fn the_tree_without_entries_is_there_though_nobody_wrote_it() {
     let to = dir.path().join("to");
     export(FORMATS[0], repo.backend(), &to, &ExportOptions::default(), &mut |_| {}).unwrap();
     RealGit::new(&to).fsck();
+    // A ref of a repository that takes a history may lead to it, too.
+    let to = RealGit::init(dir.path().join("other"), &[]);
+    let theirs = to.text(&["commit-tree", empty.trim_end(), "-m", "theirs"]);
+    to.run(&["update-ref", "refs/heads/theirs", &theirs]);
+    from.run(&["update-ref", "refs/heads/ours", &root]);
+    let (_backend, repo) = crate::backend::open(to.dir(), GitOptions::default());
+    let opened = Repository::open(from.dir()).unwrap();
+    let options = ImportOptions::default().refs(vec!["refs/heads/ours".to_owned()]);
+    import(&opened, FORMATS[0], repo.backend(), &options, &mut |_| {}).unwrap();
+    assert_eq!(to.text(&["rev-parse", "ours"]), root);
+    to.fsck();
 }
 
 /// A value of more than 256 KiB is in pieces there, which are of a kind of their own.

@@ -29,6 +29,8 @@ pub(crate) struct GitExisting {
     // `None` if the store is empty, so that a search is needless.
     presence: Option<PresenceIndex>,
     closed: bool,
+    // The tree without entries, if the store is a Git repository.
+    empty_tree: Option<Oid>,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
     // What refs and tags name, with its directories and values; a Git may drop others.
@@ -39,10 +41,11 @@ pub(crate) struct GitExisting {
 
 impl GitExisting {
     pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>, scratch: &Scratch) -> Self {
-        let closed = backend.capabilities().atomic_commits;
+        let can = backend.capabilities();
+        let (closed, empty_tree) = (can.atomic_commits, can.git.map(|algorithm| algorithm.object_id(Kind::Node, b"")));
         let repo = Repo::with_backend(git, backend);
         let (reachable, held) = (OnceLock::new(), OnceLock::new());
-        Self { repo, presence, closed, reachable, held, git, scratch: scratch.clone() }
+        Self { repo, presence, closed, empty_tree, reachable, held, git, scratch: scratch.clone() }
     }
 
     /// Returns the objects that refs name, and those that tags among them lead to.
@@ -113,7 +116,11 @@ impl GitExisting {
 
 impl Existing for GitExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        let dropped = self.repo.backend().capabilities().git.is_some() && self.held()?.get(oid)?.is_none();
+        // The tree without entries is read also where refs lead to it and nobody wrote it, and `git fsck` asks for it.
+        let dropped = match self.empty_tree {
+            Some(empty_tree) => *oid == empty_tree || self.held()?.get(oid)?.is_none(),
+            None => false,
+        };
         if dropped { Ok(None) } else { self.present(kind, oid) }
     }
 
