@@ -188,11 +188,16 @@ impl Keeps {
     }
 }
 
-/// Opens a file whose lock is to be taken; `None` if it is absent, or may not be written to. Some file systems lock
-/// only what is open for writing.
+/// Opens a file whose lock is to be taken; `None` if it is absent, may not be written to, or is a folder, which no process of ours
+/// makes. Some file systems lock only what is open for writing.
 fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
     match files.open_raw(name, OpenMode::Write) {
-        Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(error)
+            if is_absent(&error)
+                || matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory) =>
+        {
+            Ok(None)
+        }
         opened => files.named(name, opened).map(Some),
     }
 }
@@ -248,7 +253,9 @@ fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
 fn names_locked(files: &Files, name: &str) -> Result<bool> {
     let ReadOutcome::Bytes(bytes) = files.read_up_to(name, NAMING_BYTES_MAX)? else { return Ok(false) };
     let named = str::from_utf8(&bytes).ok().and_then(|text| text.strip_prefix("bristlecone ")?.strip_suffix('\n'));
-    let is_fresh = |name: &&str| name.strip_prefix(FRESH).is_some_and(|rest| !rest.contains('/'));
+    // The file may be anybody's, and not all text is the name of a file.
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_fresh = |name: &&str| name.strip_prefix(FRESH).is_some_and(|rest| rest.bytes().all(fits));
     let Some(named) = named.filter(is_fresh) else { return Ok(false) };
     match open_to_lock(files, named)? {
         Some(file) => Ok(!files.named(named, file.try_lock())?),

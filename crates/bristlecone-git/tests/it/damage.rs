@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
 use bristlecone::{Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget};
+use bristlecone_git::backend::GitOptions;
+use bristlecone_git::layout::Layout;
 use bristlecone_git::odb::{Odb, OdbOptions, loose};
 use bristlecone_git::pack::{BaseCache, Builder, BuiltPack, Compression, Index, Pack};
 use bristlecone_testkit::{crash::Engine, sim::SimStorage};
@@ -46,6 +48,26 @@ fn odb(pack: &[u8], index: &[u8]) -> Odb {
     write(&*storage, "objects/pack/pack-1.pack", pack);
     write(&*storage, "objects/pack/pack-1.idx", index);
     Odb::open(storage, Algorithm::Sha1, OdbOptions::default()).unwrap()
+}
+
+/// Anybody may have made them, and an opening looks for what processes of ours left.
+#[test]
+fn what_only_begins_like_files_of_ours_keeps_no_repository_from_being_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let (backend, repo) = crate::backend::open(dir.path(), GitOptions::default());
+    let info = crate::backend::info("one", Durability::None);
+    let at = repo.branch("main").unwrap().edit(&info, |tree| tree.set("n", "1")).unwrap();
+    drop((backend, repo));
+    let packs = dir.path().join("objects/pack");
+    for (number, named) in ["\0", "\u{e9}", "folder"].into_iter().enumerate() {
+        let words = format!("bristlecone bristlecone/keep-{named}\n");
+        std::fs::write(packs.join(format!("pack-{number}.keep")), words).unwrap();
+    }
+    std::fs::create_dir(dir.path().join("bristlecone/keep-folder")).unwrap();
+    std::fs::create_dir(packs.join("tmp_fold_folder")).unwrap();
+    let (_backend, repo) = crate::backend::open(dir.path(), GitOptions::default());
+    assert_eq!(repo.branch("main").unwrap().head().unwrap(), Some(at));
 }
 
 #[test]
