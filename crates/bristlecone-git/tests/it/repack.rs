@@ -314,6 +314,26 @@ fn a_damaged_source_leaves_nothing_behind() {
     assert_eq!(count, 15);
 }
 
+/// The index of more than 64 KiB is not checked when it is opened.
+#[test]
+fn an_object_is_not_written_under_an_id_that_has_decayed() {
+    let mut builder = Builder::new(Algorithm::Sha1);
+    for number in 0..3000 {
+        let raw = format!("value {number}").into_bytes();
+        builder.add(Kind::Contents, Algorithm::Sha1.object_id(Kind::Contents, &raw), &raw, Compression::Stored);
+    }
+    let mut built = builder.finish();
+    // Behind the head and the fan-out, the middle of the hundredth id.
+    built.index[8 + 1024 + 100 * 20 + 10] ^= 1;
+    let sim = SimStorage::new();
+    crate::sim::write(&sim, &format!("objects/pack/{}.pack", built.name), &built.pack);
+    crate::sim::write(&sim, &format!("objects/pack/{}.idx", built.name), &built.index);
+    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+    let done = repack(&storage, Algorithm::Sha1, &[built.name], &RepackOptions::default(), &|| false);
+    assert!(matches!(&done, Err(Error::Corrupt { file, .. }) if file.ends_with(".idx")), "{:?}", done.err());
+    assert_eq!(sim.files().len(), 2, "nothing was written");
+}
+
 /// Each entry is looked at a few times, wherever it is in its chain.
 #[test]
 fn a_long_chain_of_deltas_takes_time_by_its_length_alone() {

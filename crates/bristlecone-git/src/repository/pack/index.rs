@@ -228,7 +228,8 @@ impl Index {
         Ok(())
     }
 
-    fn check_digest(&self) -> Result<()> {
+    /// Checks that the bytes are those that were written.
+    pub(crate) fn check_digest(&self) -> Result<()> {
         let bytes = self.bytes();
         let body = bytes.len() - self.algorithm.oid_bytes();
         if self.algorithm.digest(&[&bytes[..body]]).as_bytes() == &bytes[body..] {

@@ -45,8 +45,8 @@ const COPY_BYTES: u64 = 1 << 20;
 /// Writes one pack with all objects of the packs `names` (`pack-…`, without ending, the oldest first) of the folder
 /// `objects/pack`, and makes it durable under its name, the index last. The packs stay; removing them is the caller's.
 ///
-/// Objects that several packs have are written once. Every entry is checked by its checksum, or by what it inflates to,
-/// on the way. `stop` is asked now and then whether to give up, and `Ok(None)` comes of it.
+/// Objects that several packs have are written once. Indexes are checked first, and every entry by its checksum, or by what it
+/// inflates to, on the way. `stop` is asked now and then whether to give up, and `Ok(None)` comes of it.
 ///
 /// # Errors
 /// [`bristlecone::Error::Corrupt`] if a pack is damaged; those of the system. Nothing has appeared then.
@@ -60,6 +60,8 @@ pub fn repack(
     let mut packs = Vec::with_capacity(names.len());
     for (id, name) in names.iter().enumerate() {
         let index = Index::open(&**storage, &format!("{DIR}/{name}.idx"), algorithm)?;
+        // An object is written under the id that stands there, and its pack then goes.
+        index.check_digest()?;
         let pack = Pack::with_index(storage, DIR, name, algorithm, index, id as u32).entries_only();
         // Without checksums of entries, the whole is checked at once.
         if !pack.index().has_checksums() {
