@@ -199,7 +199,7 @@ impl OpenRepository {
         let (files, synced) = (&self.files, with.is_some());
         let done = || -> Result<Written> {
             let mut written = if self.options.loose {
-                objects::write_loose(files, &batches, known, with)?
+                objects::write_loose(files, self.options.algorithm, &batches, known, with)?
             } else {
                 let (builder, oids) = objects::build_pack(self.options.algorithm, &batches, known)?;
                 if builder.is_empty() {

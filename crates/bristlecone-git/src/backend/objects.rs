@@ -242,10 +242,11 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
     Ok(packs)
 }
 
-/// Writes objects one file each, but for those that are there; they are found once they are published. Durable, but for
+/// Writes objects one file each, but for those that are there and sound; they are found once they are published. Durable, but for
 /// the names, if `with` says what is made durable with them.
 pub(super) fn write_loose(
     files: &Files,
+    algorithm: Algorithm,
     batches: &[&Batch],
     known: impl Fn(&Oid) -> bool,
     with: Option<Vec<Unsynced>>,
@@ -261,7 +262,7 @@ pub(super) fn write_loose(
         written.oids.push(oid);
         let name = format!("objects/{}", loose::name(&oid));
         // A Git that prunes goes by the time of an object that no ref leads to.
-        if files.freshen(&name)? {
+        if files.freshen(&name)? && is_sound(files, algorithm, &name, oid)? {
             // The process that wrote it may not have synced it.
             if synced {
                 files.sync(&name)?;
@@ -290,6 +291,17 @@ pub(super) fn write_loose(
         written.open = unsynced;
     }
     Ok(written)
+}
+
+/// Whether the file of a loose object holds it: a power cut may have taken the bytes of what a Git wrote, and a commit that leaves
+/// it out would not be whole. What cannot be read here is taken for sound.
+fn is_sound(files: &Files, algorithm: Algorithm, name: &str, oid: Oid) -> Result<bool> {
+    let bytes = match files.read(name) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => return Ok(true),
+        read => read?,
+    };
+    let (bytes, mut raw) = (bytes.unwrap_or_default(), Vec::new());
+    Ok(loose::decode(&bytes, &mut raw).is_ok_and(|kind| algorithm.object_id(kind, &raw) == oid))
 }
 
 /// Makes a loose object durable that this process has closed, if it is there.

@@ -70,6 +70,29 @@ fn what_only_begins_like_files_of_ours_keeps_no_repository_from_being_opened() {
     assert_eq!(repo.branch("main").unwrap().head().unwrap(), Some(at));
 }
 
+/// As a power cut leaves what a Git wrote and did not sync.
+#[test]
+fn a_loose_object_that_lost_its_bytes_is_written_again_when_it_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let oid = Algorithm::Sha1.object_id(Kind::Contents, b"same");
+    let path = dir.path().join("objects").join(loose::name(&oid));
+    let commit = |name: &str| {
+        let (_backend, repo) = crate::backend::open(dir.path(), GitOptions::default().loose(true));
+        let info = crate::backend::info(name, Durability::Synced);
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set(name, "same")).unwrap();
+    };
+    commit("one");
+    for torn in [Vec::new(), vec![0; 20], std::fs::read(&path).unwrap()[..8].to_vec()] {
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, &torn).unwrap();
+        commit(&format!("two{}", torn.len()));
+        let (_backend, repo) = crate::backend::open(dir.path(), GitOptions::default());
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+        assert_eq!(repo.checkout(head).unwrap().get("one").unwrap().as_deref(), Some(&b"same"[..]));
+    }
+}
+
 #[test]
 fn a_flipped_bit_anywhere_gives_the_right_object_or_an_error() {
     let (built, objects) = small();
