@@ -105,7 +105,7 @@ impl GitBackend {
             None => !layout.is_bare(),
         };
         options.boot = options.boot.or_else(boot_id);
-        options.ignore_case = layout.config.bool("core.ignoreCase") == Some(true);
+        options.ignore_case = layout.ignores_case();
         options.precious_objects |= layout.config.bool("extensions.preciousObjects") == Some(true);
         let reason = layout.read_only_reason().filter(|_| !options.read_only);
         options.read_only |= reason.is_some();

@@ -166,6 +166,11 @@ impl Layout {
         self.worktree.is_none()
     }
 
+    /// Whether names of files that differ by the case of letters alone are one: `core.ignoreCase`.
+    pub(crate) fn ignores_case(&self) -> bool {
+        self.config.bool("core.ignoreCase") == Some(true)
+    }
+
     /// Whether this is a linked working tree, which shares its repository.
     #[must_use]
     pub fn is_linked(&self) -> bool {

@@ -30,6 +30,7 @@ mod reflog;
 mod trash;
 mod value;
 
+pub(crate) use letters::FoldedNames;
 pub(crate) use lock::{LockWait, held_error};
 pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub use reflog::LoggedMove;

@@ -266,6 +266,37 @@ fn a_ref_that_has_no_place_beside_another_moves_none() {
     }
 }
 
+/// One folder would have both, in the letters of the first.
+#[needs(git)]
+#[test]
+fn refs_whose_folders_differ_by_case_alone_move_none_where_files_ignore_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = RealGit::init(dir.path().join("from"), &[]);
+    from.commit_all("copied");
+    for name in ["Fix/x", "a", "fix/y"] {
+        from.run(&["branch", name]);
+    }
+    let opened = Repository::open(from.dir()).unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    import(&opened, FORMATS[0], &backend, &ImportOptions::default(), &mut |_| {}).unwrap();
+    for ignore_case in [false, true] {
+        let to = RealGit::init(dir.path().join(format!("to-{ignore_case}")), &[]);
+        to.commit_all("its own");
+        to.run(&["config", "core.ignoreCase", &ignore_case.to_string()]);
+        let names = ["Fix/x", "a", "fix/y"].map(|name| format!("refs/heads/{name}"));
+        let exported = ExportOptions::default().refs(names.to_vec());
+        let done = export(FORMATS[0], &backend, to.dir(), &exported, &mut |_| {}).map(drop);
+        let there = to.attempt(&["rev-parse", "--verify", "-q", "refs/heads/a"]).0;
+        match done {
+            Err(TransferError::Store(Error::RefClash { name, other })) => {
+                assert_eq!((ignore_case, there), (true, false));
+                assert_eq!((&*name, &*other), ("refs/heads/Fix/x", "refs/heads/fix"));
+            }
+            done => assert!(done.is_ok() && there && !ignore_case, "{done:?}"),
+        }
+    }
+}
+
 /// A store may have a name and one below it, and longer ones than a file system takes.
 #[needs(git)]
 #[test]

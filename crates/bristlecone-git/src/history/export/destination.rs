@@ -27,7 +27,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
-        refs::{check_name, clash, held_error},
+        refs::{FoldedNames, check_name, clash, held_error},
         shallow::{SHALLOW_FILE, ShallowFile},
     },
     worktree::HeldRefs,
@@ -221,6 +221,8 @@ impl Destination {
         let (checked_out, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
         let mut moved = Vec::with_capacity(wanted.len());
         let mut moves = Vec::new();
+        let ignores_case = self.repository.layout.ignores_case();
+        let folded = ignores_case.then(|| FoldedNames::of(refs.keys().chain(wanted.keys())));
         for (name, to) in wanted {
             let now = refs.get(name);
             let state = match now {
@@ -233,7 +235,8 @@ impl Destination {
                 Some(_) => RefState::Kept,
             };
             // Before any ref moves.
-            if let (RefState::New, Some(other)) = (state, clash(refs, name)) {
+            let in_other_case = || folded.as_ref().and_then(|folded| folded.clash(name));
+            if let (RefState::New, Some(other)) = (state, clash(refs, name).or_else(in_other_case)) {
                 return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
             }
             if self.repository.unnamed.contains(name.as_bytes()) {

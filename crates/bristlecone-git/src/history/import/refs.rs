@@ -13,7 +13,7 @@ use crate::{
     repository::{
         files::Files,
         layout::Layout,
-        refs::{check_name, clash},
+        refs::{FoldedNames, check_name, clash},
     },
     worktree::HeldRefs,
 };
@@ -33,6 +33,8 @@ pub(crate) fn update<F: Format>(
     let backend = repo.backend();
     let (found, git) = (backend.list_refs("")?, backend.capabilities().git.is_some());
     let (mut moved, mut moves) = (Vec::with_capacity(wanted.len()), Vec::new());
+    let ignores_case = layout.is_some_and(Layout::ignores_case);
+    let folded = ignores_case.then(|| FoldedNames::of(found.keys().chain(wanted.keys())));
     for (name, to) in wanted {
         let state = match found.get(name) {
             Some(now) if now == to => RefState::Same,
@@ -50,7 +52,8 @@ pub(crate) fn update<F: Format>(
             }
         }
         if git && state == RefState::New {
-            if let Some(other) = clash(&found, name).or_else(|| clash(wanted, name)) {
+            let in_other_case = || folded.as_ref().and_then(|folded| folded.clash(name));
+            if let Some(other) = clash(&found, name).or_else(|| clash(wanted, name)).or_else(in_other_case) {
                 return Err(Error::RefClash { name: name.clone(), other: other.to_owned() }.into());
             }
             // A listing leaves out one that is there and names what is no text.

@@ -4,7 +4,7 @@
 //! A ref is refused whose file, or a folder above, is there in other letters. Listings tell, and take as long as there are refs; so
 //! what was found is noted with the number of the folder, or all that the system says of the file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bristlecone::{Result, storage::Stat};
 
@@ -48,6 +48,49 @@ impl Noted {
     }
 }
 
+/// Names of refs, and of the folders above with a slash at the end: in small letters, and as they are.
+#[derive(Debug)]
+pub(crate) struct FoldedNames(BTreeSet<(String, String)>);
+
+impl FoldedNames {
+    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n String>) -> Self {
+        let (mut folded, mut last) = (BTreeSet::new(), "");
+        for name in names {
+            folded.insert((name.to_ascii_lowercase(), name.clone()));
+            if folder(name) != last {
+                last = folder(name);
+                let folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
+                folded.extend(folders.map(|dir| (dir.to_ascii_lowercase(), dir.to_owned())));
+            }
+        }
+        Self(folded)
+    }
+
+    /// Returns what is in the way of a ref, if these are all the refs that there are to be: another, or a folder of others.
+    pub(crate) fn clash(&self, name: &str) -> Option<&str> {
+        let other = self.name_in_other_case(name).or_else(|| self.folder_in_other_case(name))?;
+        Some(other.strip_suffix('/').unwrap_or(other))
+    }
+
+    /// Returns a ref whose name differs from this one by the case of letters alone.
+    pub(super) fn name_in_other_case(&self, name: &str) -> Option<&str> {
+        self.like(name).find(|other| *other != name)
+    }
+
+    /// Returns a folder whose name differs from that of a folder of this one by the case of letters alone.
+    pub(super) fn folder_in_other_case(&self, name: &str) -> Option<&str> {
+        let mut folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
+        folders.find_map(|own| self.like(own).find(|other| *other != own))
+    }
+
+    /// Returns names and folders that are this one but for the case of letters.
+    fn like<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r str> + use<'r> {
+        let small = name.to_ascii_lowercase();
+        let from = self.0.range((small.clone(), String::new())..);
+        from.take_while(move |(other, _)| *other == small).map(|(_, other)| other.as_str())
+    }
+}
+
 impl Refs {
     /// Returns a ref for which the folders of this one have other letters. The lock of a ref makes its folders, so this comes before.
     pub(super) fn folder_in_other_case(&self, name: &str, path: &str) -> Result<Option<String>> {
@@ -62,7 +105,7 @@ impl Refs {
                     Some(other) => return Ok(Some(other)),
                     // Whoever was refused a ref there may have left it.
                     None if matches!(self.remove_empty_dirs(&dir), Ok(true)) => break,
-                    None => return Ok(Some(format!("{dir}/…"))),
+                    None => return Ok(Some(dir)),
                 },
             }
         }

@@ -1,20 +1,18 @@
 //! `packed-refs`: many refs in one file, each where it has none of its own.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Stat};
 
 use super::{
+    letters::FoldedNames,
     lock::{self, LockWait, RefLock},
     value::parse_hex,
 };
-use crate::repository::{
-    error,
-    files::{Files, folder},
-};
+use crate::repository::{error, files::Files};
 
 /// The name of the file.
 pub(crate) const PACKED_REFS: &str = "packed-refs";
@@ -38,8 +36,8 @@ pub(crate) struct PackedRefs {
     pub(crate) fully_peeled: bool,
     /// Names of refs that are no text.
     pub(crate) unnamed: Vec<Vec<u8>>,
-    // Names, and those of the folders above with a slash at the end, in small letters and as they are.
-    folded: OnceLock<BTreeSet<(String, String)>>,
+    // Made when it is first asked for.
+    folded: OnceLock<FoldedNames>,
 }
 
 /// The file as it was read last; it is read again once its number, size or time differ.
@@ -109,33 +107,17 @@ impl PackedRefs {
 
     /// Returns a ref whose name differs from this one by the case of letters alone.
     pub(super) fn in_other_case(&self, name: &str) -> Option<&str> {
-        self.folded_like(name).find(|other| *other != name)
+        self.folded().name_in_other_case(name)
     }
 
     /// Returns a ref in a folder whose name differs from that of a folder of this one by the case of letters alone.
     pub(super) fn folder_in_other_case(&self, name: &str) -> Option<&str> {
-        let mut folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
-        let found = folders.find_map(|own| self.folded_like(own).find(|other| *other != own))?;
+        let found = self.folded().folder_in_other_case(name)?;
         self.by_name.range(found.to_owned()..).next().map(|(other, _)| other.as_str())
     }
 
-    /// Returns names and folders that are this one but for the case of letters.
-    fn folded_like<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r str> + use<'r> {
-        let folded = self.folded.get_or_init(|| {
-            let (mut folded, mut last) = (BTreeSet::new(), "");
-            for name in self.by_name.keys() {
-                folded.insert((name.to_ascii_lowercase(), name.clone()));
-                if folder(name) != last {
-                    last = folder(name);
-                    let folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
-                    folded.extend(folders.map(|dir| (dir.to_ascii_lowercase(), dir.to_owned())));
-                }
-            }
-            folded
-        });
-        let small = name.to_ascii_lowercase();
-        let from = folded.range((small.clone(), String::new())..);
-        from.take_while(move |(other, _)| *other == small).map(|(_, other)| other.as_str())
+    fn folded(&self) -> &FoldedNames {
+        self.folded.get_or_init(|| FoldedNames::of(self.by_name.keys()))
     }
 }
 
