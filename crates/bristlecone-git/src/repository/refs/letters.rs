@@ -99,20 +99,21 @@ impl Refs {
         }
         for (at, _) in path.match_indices('/') {
             match self.letters(&path[..at])? {
-                Letters::Own => {}
-                Letters::Absent => break,
+                Letters::Own => continue,
+                Letters::Absent => {}
                 Letters::Other(dir) => match self.list_sound(&format!("{dir}/"), &mut |_| Ok(()))?.into_keys().next() {
                     Some(other) => return Ok(Some(other)),
                     // Whoever was refused a ref there may have left it.
-                    None if matches!(self.remove_empty_dirs(&dir), Ok(true)) => break,
+                    None if matches!(self.remove_empty_dirs(&dir), Ok(true)) => {}
                     None => return Ok(Some(dir)),
                 },
             }
+            // Of packed ones the first that moves makes the folder, and no other is to be the first.
+            let packed = self.packed()?;
+            let known = packed.by_name.contains_key(name);
+            return Ok(if known { None } else { packed.folder_in_other_case(name).map(str::to_owned) });
         }
-        // Of packed ones the first that moves makes the folder, and no other is to be the first.
-        let packed = self.packed()?;
-        let known = packed.by_name.contains_key(name);
-        Ok(if known { None } else { packed.folder_in_other_case(name).map(str::to_owned) })
+        Ok(None)
     }
 
     /// Returns a ref with the name of this one but for the case of letters, if this one has no file.
