@@ -149,7 +149,10 @@ fn a_lost_header_is_restored_by_a_repair_and_never_made_anew() {
     }
     let run = place.run(["check"]);
     let text = String::from_utf8(run.out).unwrap();
-    assert!(run.code == 1 && text.contains("header is missing") && text.contains("`cone repair` restores it"), "{text}");
+    assert!(
+        run.code == 1 && text.contains("header is missing") && text.contains("`cone repair` restores it"),
+        "{text}"
+    );
     assert!(place.ok(["repair"]).contains("the header was restored"));
     assert_eq!(place.ok(["get", "good"]), "sound");
     assert!(place.ok(["check"]).contains("no damage"));
