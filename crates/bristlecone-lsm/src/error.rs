@@ -7,7 +7,8 @@ use std::{error, fmt};
 #[non_exhaustive]
 pub enum LsmError {
     /// The database writes and merges tables more slowly than changes come, and had no room for this one in time
-    /// (`LsmOptions::room_wait_ms`). Nothing was changed, and the store goes on once there is room.
+    /// (`LsmOptions::room_wait_ms`). Nothing was changed, and the store goes on once there is room. Of a sweep, what earlier steps dropped
+    /// is gone, and the next sweep goes on.
     Busy {
         /// How long the change waited, in milliseconds.
         waited_ms: u64,

@@ -130,11 +130,7 @@ impl OpenStore {
         for request in requests {
             outcomes.push(self.take_in(request, &mut group, &mut state, &mut writer.buffer));
         }
-        let written = self.poison.check().and_then(|()| match self.write(&group, &state, synced) {
-            // There was no room in time, and nothing was changed.
-            Err(error @ Error::Backend { .. }) => Err(error),
-            written => self.poisoning(written),
-        });
+        let written = self.poison.check().and_then(|()| self.poisoning(self.write(&group, &state, synced)));
         match written {
             Ok(()) => {
                 writer.state = state;

@@ -396,9 +396,14 @@ fn lost(path: &Path, reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::{
+        cell::{Cell, RefCell},
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+    };
 
-    use bristlecone::{Batch, Kind, ObjRef, Sink as _, engine::FormatTag};
+    use bristlecone::{
+        Batch, Kind, ObjRef, Object, Roots, Sink as _, SweepLimits, SweepStatus, SweepStep, engine::FormatTag,
+    };
 
     use super::{super::open_store::OpenStore, *};
 
@@ -557,6 +562,57 @@ mod tests {
         let store = OpenStore::open(dir.path(), options, false).unwrap();
         for number in (0..=SEALED_MAX).chain([99]) {
             assert!(store.read(&ObjRef::from(oid(number))).unwrap().is_some(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_that_finds_no_room_in_time_fails_and_the_store_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, LsmOptions::default().room_wait_ms(200)).unwrap();
+        let oid = |number: usize| Oid::from_array([number as u8; 32]);
+        let append = |number| {
+            let mut batch = Batch::new();
+            batch.put(Kind::Contents, oid(number), b"a value", &[], &[]);
+            store.append_unmoved(&batch)
+        };
+        append(1).unwrap();
+        let (is_full, table, told) = (Cell::new(false), RefCell::new(None), RefCell::new(Vec::new()));
+        let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> {
+            // Nothing leads to the object, so that the sweep is choosing what goes.
+            if !is_full.replace(true) {
+                *table.borrow_mut() = Some(store.database.ids.tree.get_flush_lock());
+                for number in 0..=SEALED_MAX {
+                    let mut changes = store.database.change();
+                    changes.remove_location(&oid(100 + number));
+                    changes.make(false)?;
+                    assert!(store.database.ids.rotate_memtable().unwrap());
+                }
+            }
+            Ok(())
+        };
+        let watch = |status: &SweepStatus| -> Result<()> {
+            if status.step == SweepStep::Remove {
+                told.borrow_mut().push(status.objects);
+            }
+            Ok(())
+        };
+        let sweep = || store.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default());
+        let refused = sweep();
+        assert!(matches!(refused, Err(Error::Backend { .. })), "{refused:?}");
+        assert_eq!(*told.borrow(), [0]);
+        drop(table.take());
+        append(2).unwrap();
+        let since = Instant::now();
+        let swept = loop {
+            match sweep() {
+                Err(Error::Backend { .. }) if since.elapsed() < WAIT_MAX => {}
+                done => break done.unwrap(),
+            }
+        };
+        assert_eq!((swept.objects, swept.more), (2, false));
+        for number in [1, 2] {
+            assert!(store.read(&ObjRef::from(oid(number))).unwrap().is_none(), "{number}");
         }
     }
 }

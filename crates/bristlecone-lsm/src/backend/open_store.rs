@@ -222,11 +222,13 @@ impl OpenStore {
         }
     }
 
-    /// Passes on the result of a write. After a failure nothing more is written: the database does not, either.
+    /// Passes on the result of a write. After a failure nothing more is written: the database does not, either. Where there was no room
+    /// in time ([`Error::Backend`]) it goes on, and so does the store.
     pub(super) fn poisoning<T>(&self, done: Result<T>) -> Result<T> {
         done.map_err(|error| match error {
             // `NoSpace` says that nothing was committed. The database does not tell: it may be there after the next opening.
             Error::NoSpace { file } => self.poison.set(format!("{file}: no space left on the device")),
+            error @ Error::Backend { .. } => error,
             error => {
                 let _ = self.poison.set(bristlecone::report(&error));
                 error

@@ -95,12 +95,14 @@ impl OpenStore {
             }
         }
         self.write_index_for_sweep()?;
-        let mut swept = self.drop_unreached(roots, limits, reached, unreached)?;
+        let (mut swept, dropped) = self.drop_unreached(roots, limits, reached, unreached)?;
         if limits.dry_run {
             return Ok(swept);
         }
-        // Told before pages are cleaned, so that it is known also where that fails.
-        match roots.tell(&SweepStatus::new(SweepStep::Remove, swept.objects, swept.bytes)) {
+        // Told before pages are cleaned, so that it is known also where that fails, or a step did.
+        let told = roots.tell(&SweepStatus::new(SweepStep::Remove, swept.objects, swept.bytes));
+        dropped?;
+        match told {
             Err(error) if swept.objects == 0 => Err(error),
             // The next sweep cleans them.
             Err(_) => {
@@ -127,14 +129,15 @@ impl OpenStore {
         from
     }
 
-    /// Decides what goes, and takes it from the index. No thread appends, moves a ref or takes a snapshot meanwhile.
+    /// Decides what goes, and takes it from the index. No thread appends, moves a ref or takes a snapshot meanwhile. Returns what was
+    /// dropped, also where a step failed, and how that went; with a dry run what would be.
     fn drop_unreached(
         &self,
         roots: &Roots<'_>,
         limits: &SweepLimits,
         mut reached: Reached,
         mut unreached: Unreached,
-    ) -> Result<Swept> {
+    ) -> Result<(Swept, Result<()>)> {
         let _writer = lock(&self.writer);
         self.write_index_for_sweep()?;
         let refs = write_lock(&self.refs);
@@ -147,17 +150,19 @@ impl OpenStore {
         from.extend(reached.take_absent());
         reached.reach(roots, |oid| self.read(&ObjRef::from(*oid)), from)?;
         unreached.note(self, &reached, refs.state.end)?;
-        let (dead, swept) = self.choose(roots, &unreached, limits)?;
+        let (dead, mut swept) = self.choose(roots, &unreached, limits)?;
         if limits.dry_run {
-            return Ok(swept);
+            return Ok((swept, Ok(())));
         }
         // From here on places on these pages are looked up, and batches that left anything out are looked at again.
-        self.pages.mark(dead.iter().flat_map(|at| unreached.pages_of(at.oid)));
+        self.pages.mark(dead.iter().flat_map(|(at, _)| unreached.pages_of(at.oid)));
         self.sweeps.fetch_add(1, AcqRel);
+        (swept.objects, swept.bytes) = (0, 0);
+        let mut dropped = Ok(());
         for step in dead.chunks(STEP_OBJECTS) {
             let mut changes = self.database.change();
             let mut unclean = BTreeSet::new();
-            for at in step {
+            for (at, _) in step {
                 changes.remove_location(&at.oid);
                 unclean.extend(unreached.pages_of(at.oid));
             }
@@ -165,11 +170,16 @@ impl OpenStore {
                 let key = refs::unclean_key(page);
                 changes.put_ref(&key, &refs::encode_unclean(&key));
             }
-            self.poisoning(changes.make(false))?;
+            dropped = self.poisoning(changes.make(false));
+            if dropped.is_err() {
+                break;
+            }
+            swept.objects += step.len() as u64;
+            swept.bytes += step.iter().map(|(_, bytes)| bytes).sum::<u64>();
         }
         // What was read meanwhile may be of what went.
         self.sweeps.fetch_add(1, AcqRel);
-        Ok(swept)
+        Ok((swept, dropped))
     }
 
     /// Writes the index as far as pages go. Objects that leave it must not come back to it from the newest pages.
@@ -196,9 +206,14 @@ impl OpenStore {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Returns what is dropped of all that was not reached: no object before those that name it, so that whatever stays
-    /// has everything below it.
-    fn choose(&self, roots: &Roots<'_>, unreached: &Unreached, limits: &SweepLimits) -> Result<(Vec<ObjRef>, Swept)> {
+    /// Returns what is dropped of all that was not reached, with the bytes of each: no object before those that name it, so that
+    /// whatever stays has everything below it.
+    fn choose(
+        &self,
+        roots: &Roots<'_>,
+        unreached: &Unreached,
+        limits: &SweepLimits,
+    ) -> Result<(Vec<(ObjRef, u64)>, Swept)> {
         let mut all: HashMap<Oid, (Location, u32)> = HashMap::new();
         for (oid, at) in unreached.objects() {
             // A page that is still to be cleaned has what was dropped before.
@@ -223,7 +238,7 @@ impl OpenStore {
                 continue;
             }
             (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
-            dead.push(at);
+            dead.push((at, bytes));
             self.each_child(roots, &at, &mut |child| {
                 if let Some((place, named)) = all.get_mut(&child) {
                     *named -= 1;
