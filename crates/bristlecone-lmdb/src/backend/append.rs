@@ -225,15 +225,22 @@ impl OpenStore {
     }
 
     /// Fails if a sweep that began since the batch was made dropped what it or a move needs. What earlier appends of the
-    /// group brought is in the transaction.
+    /// group brought is in the transaction. A sweep that is under way leaves the rest of what is needed, so that the batch passes once it
+    /// is made again.
     fn refuse_gone(&self, txn: &WriteTxn<'_>, batch: &Batch, moves: &[RefMove], state: &State) -> Result<(), Failure> {
-        let mut gone: Vec<Oid> = Vec::new();
-        for oid in batch.needed(moves, state.sweeps) {
+        let (mut gone, needed) = (Vec::new(), batch.needed(moves, state.sweeps));
+        for oid in &needed {
             if txn.get(self.objects, oid.as_bytes())?.is_none() {
-                gone.push(oid);
+                gone.push(*oid);
             }
         }
-        if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }.into()) }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        if let Some(noted) = &mut *self.noted() {
+            noted.extend(needed);
+        }
+        Err(Error::Gone { oids: gone }.into())
     }
 
     /// Puts the objects of a batch that are not there. In the order of their ids, so that those on one page meet it once.

@@ -144,8 +144,8 @@ impl FsState {
         Ok(next)
     }
 
-    /// Answers a batch that needs, or a move of which needs, what a sweep dropped since. An error of the outer result is one
-    /// of looking.
+    /// Answers a batch that needs, or a move of which needs, what a sweep dropped since. A sweep that is under way leaves the rest of
+    /// what it needs, so that it passes once it is made again. An error of the outer result is one of looking.
     fn refuse_gone(
         &self,
         batch: &Batch,
@@ -153,14 +153,18 @@ impl FsState {
         sweeps: u64,
         brought: &[&Batch],
     ) -> Result<Result<(), Error>, Error> {
-        let mut gone = Vec::new();
-        for oid in batch.needed(moves, sweeps) {
-            let is_there = || self.knows(&oid) || brought.iter().any(|earlier| earlier.known(&oid).is_some());
-            if !is_there() && self.files.stat(&object::path_of(&oid))?.is_none() {
-                gone.push(oid);
+        let (mut gone, needed) = (Vec::new(), batch.needed(moves, sweeps));
+        for oid in &needed {
+            let is_there = || self.knows(oid) || brought.iter().any(|earlier| earlier.known(oid).is_some());
+            if !is_there() && self.files.stat(&object::path_of(oid))?.is_none() {
+                gone.push(*oid);
             }
         }
-        Ok(if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }) })
+        if gone.is_empty() {
+            return Ok(Ok(()));
+        }
+        self.note(&needed);
+        Ok(Err(Error::Gone { oids: gone }))
     }
 
     /// Writes the objects that are not there whole, and returns all of them.

@@ -159,7 +159,7 @@ pub(super) struct KnownObjects {
     many: usize,
     /// The place behind that of the last append of another process that this one has noticed.
     pub(super) foreign: u64,
-    /// What this process appended since a sweep of its began, as long as that is under way.
+    /// What this process appended, or was to, since a sweep of its began, as long as that is under way.
     pub(super) noted: Option<Vec<Oid>>,
 }
 
@@ -395,8 +395,8 @@ impl FsState {
         known.places.extend(oids.map(|oid| (oid, place)));
     }
 
-    /// Notes for a sweep that is under way what gets its names next: also where the append fails then, an object that is there has
-    /// everything below it.
+    /// Notes for a sweep that is under way what it leaves, with all below: what gets its names next, so that an object which is there has
+    /// everything below it also where the append fails then; and what a refused append needs.
     pub(super) fn note(&self, oids: &[Oid]) {
         if let Some(noted) = &mut write_lock(&self.known).noted {
             noted.extend_from_slice(oids);

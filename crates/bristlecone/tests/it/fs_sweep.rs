@@ -1,7 +1,7 @@
 //! The backend `fs`: sweeps of more than goes in one step.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     fs,
     slice::from_ref,
@@ -232,4 +232,31 @@ fn what_a_sweep_removed_that_fails_is_told() {
     let left = graphs.iter().flatten().filter(|sample| backend.read(&sample.oid.into()).unwrap().is_some()).count();
     assert_eq!(told, [4 * GRAPHS - left as u64; 2]);
     assert_eq!(sweep(&*backend, &graphs).unwrap().objects, left as u64);
+}
+
+#[test]
+fn what_a_refused_append_needs_stays_until_it_is_made_again() {
+    let graphs: Vec<Vec<Sample>> = (0..GRAPHS).map(graph).collect();
+    let backend = make(&SimStorage::new(), &graphs, |_| {});
+    let (before, needed) = (backend.sweeps(), Cell::new(None::<Oid>));
+    let is_there = |oid: &Oid| backend.read(&(*oid).into()).unwrap().is_some();
+    let (swept, _) = sweep_told(&backend, &graphs, || {
+        if needed.get().is_none() {
+            let heads = || graphs.iter().map(|graph| graph[3].oid);
+            let there = heads().find(is_there).expect("something is left for the second step");
+            let gone = heads().find(|head| !is_there(head)).expect("the first step has removed something");
+            needed.set(Some(there));
+            let mut batch = Batch::since(before);
+            [there, gone].into_iter().for_each(|head| batch.leave_out(head));
+            let refused = backend.append(batch, &[], Durability::None);
+            assert!(matches!(&refused, Err(Error::Gone { oids }) if *oids == [gone]), "{refused:?}");
+        }
+        Ok(())
+    });
+    let swept = swept.unwrap();
+    assert_eq!((swept.objects, swept.more), (4 * GRAPHS - 4, false));
+    for graph in &graphs {
+        let is_kept = Some(graph[3].oid) == needed.get();
+        assert!(graph.iter().all(|sample| is_there(&sample.oid) == is_kept), "{}", graph[3].oid);
+    }
 }

@@ -158,3 +158,31 @@ fn who_watches_a_sweep_ends_it_between_two_steps() {
     assert_eq!((first.objects, first.more), (STEP_OBJECTS as u64, true));
     assert_eq!((second.objects, second.more), (100, false));
 }
+
+#[test]
+fn what_a_refused_append_needs_stays_until_it_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = make(dir.path());
+    let many = STEP_OBJECTS as u16 + 100;
+    let all: Vec<Oid> = (1..=many).map(oid).collect();
+    append(&store, &all);
+    let needed = Cell::new(None::<Oid>);
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> { Ok(()) };
+    let watch = |status: &SweepStatus| -> Result<()> {
+        if status.step == SweepStep::Remove && needed.get().is_none() {
+            let is_there = |oid: &Oid| store.locate(oid).is_some();
+            let there = all.iter().copied().find(is_there).expect("something is left for the second step");
+            let gone = all.iter().copied().find(|oid| !is_there(oid)).expect("the first step has removed something");
+            needed.set(Some(there));
+            let mut batch = Batch::since(0);
+            [there, gone].into_iter().for_each(|oid| batch.leave_out(oid));
+            let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
+            let refused = store.append(appends).remove(0);
+            assert!(matches!(&refused, Err(Error::Gone { oids }) if *oids == [gone]), "{refused:?}");
+        }
+        Ok(())
+    };
+    let swept = store.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default()).unwrap();
+    assert_eq!((swept.objects, swept.more), (u64::from(many) - 1, false));
+    assert!(store.locate(&needed.get().unwrap()).is_some());
+}
