@@ -101,8 +101,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// say. Dropped objects are not found any more, except by the snapshots that show them.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the backend cannot ([`Capabilities::sweep`]); what reading meets, before anything is dropped;
-    /// [`Error::ReadOnly`], [`Error::Io`].
+    /// [`Error::Usage`] where the backend cannot ([`Capabilities::sweep`]); what reading meets, before anything is dropped, unless
+    /// it came after something was; [`Error::ReadOnly`], [`Error::Io`].
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         let _ = (roots, limits);
         Err(Error::Usage { reason: "this backend drops nothing" })

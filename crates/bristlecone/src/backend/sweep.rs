@@ -58,7 +58,8 @@ pub enum SweepStep {
     /// It copies what stays to where nothing else is.
     Copy,
     /// It removes what nothing leads to, in steps, and tells after each what is gone by then; also after one that fails, so that this is
-    /// known where the sweep ends with an error.
+    /// known where the sweep ends with an error. The backend `lsm` tells once, behind the last step or the one that failed; memory and
+    /// the disk engine drop everything at once, and tell nothing of it.
     Remove,
 }
 

@@ -13,7 +13,8 @@ use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, SweepStatus, 
 impl<F: Format> Repo<F> {
     /// Drops objects that nothing leads to: no ref, no tree or walk that is held, and none of `roots`; at most as many as
     /// `limits` say. Commits that the store's retention keeps no longer ([`Repo::set_retention`]) go, too. Reading and edits go on
-    /// meanwhile, and so do commits while it marks; for what comes after that they wait, except on the disk engine.
+    /// meanwhile, and so do commits while it marks. While it removes something they wait: in memory and on the backend `lsm` from when it
+    /// chooses what goes until that is gone, on `fs` and `lmdb` for some thousand objects at a time, on the disk engine not at all.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo, SweepLimits};
@@ -30,7 +31,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Usage`] where the backend cannot ([`crate::Capabilities::sweep`]); [`Error::BadObject`] for one that does not
-    /// decode, and then nothing is dropped; those of the backend.
+    /// decode, and then nothing is dropped, unless it came after something was; those of the backend.
     pub fn sweep(&self, roots: &[ObjRef], limits: &SweepLimits) -> Result<Swept> {
         self.sweep_by(&self.retention()?, roots, limits)
     }
