@@ -34,7 +34,7 @@ mod rewrite;
 mod settled;
 mod young;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
@@ -54,7 +54,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Cut, Position, Roots, Snapshot, SweepLimits, SweepStep, Swept},
+    backend::{Cut, Position, Roots, Snapshot, SweepLimits, SweepStatus, SweepStep, Swept},
     oid_map::OidMap,
     sync::{Arc, atomic::Ordering::*, lock},
 };
@@ -163,7 +163,16 @@ impl DiskState {
             self.look_for_garbage();
             self.remove_emptied()?;
         }
-        self.rewrite(roots, limits, &collector, (&mut pace, &mut settled))?;
+        let ended = Cell::new(false);
+        let watch = |status: &SweepStatus| roots.tell(status).inspect_err(|_| ended.set(true));
+        match self.rewrite(&roots.unwatched().watch(&watch), limits, &collector, (&mut pace, &mut settled)) {
+            // What was dropped stays so, and what is left to rewrite is for the next collection.
+            Err(_) if ended.get() && swept.objects > 0 => {
+                swept.more = true;
+                return Ok(swept);
+            }
+            done => done?,
+        }
         // What is live of cold segments is now what this collection found so.
         *lock(&self.settled) = (self.tables.epoch(), settled);
         Ok(swept)
