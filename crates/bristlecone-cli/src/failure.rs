@@ -202,19 +202,31 @@ pub(crate) fn with_way(text: String, way: &str) -> String {
     if text.contains(';') { text } else { format!("{text}; {way}") }
 }
 
-/// Returns a text of the library with the commands that do what it advises.
-pub(crate) fn by_commands(text: &str) -> String {
+/// Returns a reason of the library with the commands that do what it advises.
+pub(crate) fn by_commands(reason: &str) -> String {
     let commands = [
         ("a repair that accepts the end", "`cone repair --accept-end`"),
         ("a repair makes it", "`cone repair` makes it"),
         ("a repair restores it", "`cone repair` restores it"),
         ("an upgrade makes it", "`cone upgrade` makes it"),
     ];
-    commands.iter().fold(text.to_owned(), |text, (what, command)| text.replace(what, command))
+    commands.iter().fold(reason.to_owned(), |text, (what, command)| text.replace(what, command))
+}
+
+/// Returns an error of the library whose reason names those commands. A file keeps its name, whatever that is.
+pub(crate) fn with_commands(error: Error) -> Error {
+    match error {
+        Error::Corrupt { file, offset, oid, reason } => {
+            Error::Corrupt { file, offset, oid, reason: by_commands(&reason) }
+        }
+        Error::Lost { file, reason } => Error::Lost { file, reason: by_commands(&reason) },
+        error => error,
+    }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let error = with_commands(error);
         let code = match &error {
             // The command was right and could not be carried out.
             Error::NoStore { .. } | Error::TooLarge { .. } => Code::Failed,
@@ -245,7 +257,7 @@ impl From<Error> for Failure {
                  made it, or a newer one"
             ),
             Error::Corrupt { .. } | Error::BadObject { .. } | Error::WrongKind { .. } | Error::Missing { .. } => {
-                format!("{}; run `cone check` to see what is affected", by_commands(&report(&error)))
+                format!("{}; run `cone check` to see what is affected", report(&error))
             }
             Error::Promised { oid, folder, .. } => format!(
                 "{error}; bring it with `git -C {folder} cat-file -e {oid}`, or all that a revision has with \
@@ -313,11 +325,8 @@ impl From<Error> for Failure {
             Error::Path(_) => with_way(error.to_string(), "choose another name"),
             Error::Format(_) => with_way(report(&error), "use a store of another format"),
             // Each says itself what to do.
-            Error::Usage { .. }
-            | Error::Lost { .. }
-            | Error::Uncommitted { .. }
-            | Error::Gone { .. }
-            | Error::Stopped => by_commands(&error.to_string()),
+            Error::Usage { reason } => by_commands(reason),
+            Error::Lost { .. } | Error::Uncommitted { .. } | Error::Gone { .. } | Error::Stopped => error.to_string(),
             _ => format!("{}; run `cone check` to see whether the store is sound", report(&error)),
         };
         Self::new(code, message)
@@ -511,6 +520,23 @@ mod tests {
         let large = Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
         for error in [Error::NoStore { file: "there".to_owned() }, large] {
             assert_eq!(Failure::from(error).exit_code(), 3);
+        }
+    }
+
+    #[test]
+    fn reasons_name_commands_and_files_keep_their_names() {
+        let file = "a repair makes it/store".to_owned();
+        let reason = "cut; a repair makes it as long as it was".to_owned();
+        let cut = Error::Corrupt { file: file.clone(), offset: 7, oid: None, reason };
+        let lost = Error::Lost { file, reason: "it is missing; a repair restores it from its copy".to_owned() };
+        let old = Error::Usage { reason: "it is of version 1; an upgrade makes it one of version 2" };
+        for (error, says) in [
+            (cut, "a repair makes it/store is damaged at byte 7: cut; `cone repair` makes it as long as it was;"),
+            (lost, "a repair makes it/store: it is missing; `cone repair` restores it from its copy"),
+            (old, "it is of version 1; `cone upgrade` makes it one of version 2"),
+        ] {
+            let message = Failure::from(error).message;
+            assert!(message.starts_with(says), "{message}");
         }
     }
 

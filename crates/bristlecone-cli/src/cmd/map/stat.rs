@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cmd::Context,
-    failure::{Failure, Result},
+    failure::{Failure, Result, with_commands},
     output::{Fields, Output, fields},
     progress::{Done, meanwhile},
     text,
@@ -171,7 +171,7 @@ fn check_native(native: &NativeMap, map: &Map, done: &Done) -> Result<Option<Str
 fn fault(error: Error) -> Result<String> {
     match error {
         Error::Io { .. } => Err(error.into()),
-        error => Ok(report(&error)),
+        error => Ok(report(&with_commands(error))),
     }
 }
 
