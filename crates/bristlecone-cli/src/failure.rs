@@ -224,6 +224,12 @@ pub(crate) fn with_commands(error: Error) -> Error {
     }
 }
 
+/// Whether what was found in place of the store that was expected is one of another backend that this program has.
+fn is_of_known_backend(found: &str) -> bool {
+    let backend = found.strip_prefix("a store of the backend ");
+    backend.is_some_and(|backend| ["disk", "fs", "lmdb", "lsm"].contains(&backend))
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let error = with_commands(error);
@@ -247,8 +253,8 @@ impl From<Error> for Failure {
                  with --wait SECONDS"
             ),
             Error::Exists { file } => format!("{file}: there is a store already; use it, or choose another folder"),
-            // The backend was named: a store that is looked for is opened by the one that its header has.
-            Error::Incompatible { file, found, expected } if found.starts_with("a store of the backend ") => format!(
+            // The backend was named: a store that is looked for is opened by the one that its header has, if that is known here.
+            Error::Incompatible { file, found, expected } if is_of_known_backend(found) => format!(
                 "{file}: this is {found}, and {expected} was asked for; name its folder without a backend, or another \
                  place"
             ),
@@ -520,6 +526,16 @@ mod tests {
         let large = Error::TooLarge { what: "a value", bytes: 9, bytes_max: 8 };
         for error in [Error::NoStore { file: "there".to_owned() }, large] {
             assert_eq!(Failure::from(error).exit_code(), 3);
+        }
+    }
+
+    #[test]
+    fn a_backend_that_is_not_known_is_one_of_another_version() {
+        for (backend, says) in [("lsm", "one of disk was asked for"), ("later", "use the version of cone that made it")] {
+            let (file, found) = ("store".to_owned(), format!("a store of the backend {backend}"));
+            let error = Error::Incompatible { file, found, expected: "one of disk".to_owned() };
+            let message = Failure::from(error).message;
+            assert!(message.contains(says), "{message}");
         }
     }
 
