@@ -477,10 +477,10 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{} … {}", &text[..start], &text[end..]).into()
 }
 
-/// Returns a message without the number of an error of the system.
+/// Returns a message without the number of an error of the system, which stands behind the names of files.
 #[cfg(feature = "lab")]
 pub(crate) fn without_number(text: &str) -> String {
-    let cut = text.split_once(" (os error ").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
+    let cut = text.rsplit_once(" (os error ").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
     cut.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}{after}"))
 }
 
@@ -529,9 +529,18 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "lab")]
+    #[test]
+    fn the_number_of_an_error_is_left_out_and_no_part_of_a_name() {
+        let text = "a (os error 7)/b cannot be read: No such file or directory (os error 2); name another";
+        let left = "a (os error 7)/b cannot be read: No such file or directory; name another";
+        assert_eq!(without_number(text), left);
+        assert_eq!(without_number("no error"), "no error");
+    }
+
     #[test]
     fn a_backend_that_is_not_known_is_one_of_another_version() {
-        for (backend, says) in [("lsm", "one of disk was asked for"), ("later", "use the version of cone that made it")] {
+        for (backend, says) in [("lsm", "one of disk was asked for"), ("later", "use the version of cone")] {
             let (file, found) = ("store".to_owned(), format!("a store of the backend {backend}"));
             let error = Error::Incompatible { file, found, expected: "one of disk".to_owned() };
             let message = Failure::from(error).message;
