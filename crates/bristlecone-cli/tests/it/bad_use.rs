@@ -161,7 +161,10 @@ fn arguments_that_make_no_sense() {
     for words in [
         &["list", "--limit", "-1"][..],
         &["tree", "--depth", "-1"],
+        &["log", "-n", "-1"],
         &["map", "list", "-n", "-1"],
+        &["map", "init", "--map-bytes", "-1"],
+        &["map", "set", "a", "1", "--map-bytes", "-1"],
         &["map", "tree", "--depth", "-1"],
         &["init", "x", "--inline", "-1"],
         &["check", "--threads", "-1"],

@@ -37,7 +37,7 @@ pub(super) struct InitArgs {
     #[arg(long)]
     index: bool,
     /// Okra: what the file may grow to, for this command [default: 1 TiB]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     map_bytes: Option<u64>,
 }
 

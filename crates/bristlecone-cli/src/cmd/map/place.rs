@@ -43,7 +43,7 @@ pub(super) struct WriteArgs {
     #[command(flatten)]
     pub(super) path: PathArgs,
     /// What the file of an Okra map may grow to [default: 1 TiB]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     map_bytes: Option<u64>,
     /// When the commit to a store is done; changes of an Okra map are always synced
     #[arg(long, value_enum, default_value_t)]
