@@ -91,7 +91,7 @@ pub fn export_while(
 }
 
 /// Refuses a folder in the repository's own, where a file may mean something to Git: below `refs` it is a ref. A working tree that lies
-/// in there is none of it.
+/// in there, of whichever branch, is none of it.
 fn refuse_within_git(layout: &Layout, dir: &FilePath) -> Result<()> {
     let there = dir.ancestors().find_map(|above| {
         let above = if above.as_os_str().is_empty() { FilePath::new(".") } else { above };
@@ -101,8 +101,8 @@ fn refuse_within_git(layout: &Layout, dir: &FilePath) -> Result<()> {
     let worktree = layout.worktree.as_ref().and_then(|worktree| fs::canonicalize(worktree).ok());
     for own in [&layout.git_dir, &layout.common_dir] {
         let Ok(own) = fs::canonicalize(own) else { continue };
-        let in_worktree = |top: &FilePath| top.starts_with(&own) && there.starts_with(top);
-        if there.starts_with(&own) && !worktree.as_deref().is_some_and(in_worktree) {
+        let is_worktree = |top: &FilePath| Some(top) == worktree.as_deref() || top.join(".git").exists();
+        if there.starts_with(&own) && !there.ancestors().take_while(|top| *top != own).any(is_worktree) {
             return Err(FolderError::Owned { place: shown(dir), what: "a Git repository's own" }.into());
         }
     }

@@ -63,6 +63,8 @@ fn the_repository_itself_is_not_exported_into() {
     assert!(!place.path("out").exists());
     // A working tree in there is none of it.
     place.git(["worktree", "add", "-q", "inner", "-b", "side"]);
+    place.ok(["export", "inner/new"]);
+    assert_eq!(place.text("inner/new/fruit/apple"), "red\n");
     place.go("bare.git/inner");
     place.ok(["export", "out"]);
     assert_eq!(place.text("out/fruit/apple"), "red\n");
