@@ -6,7 +6,7 @@ use bristlecone::storage::{OpenMode, Reach, Stat, Storage, StorageFile};
 
 use super::SimStorage;
 
-/// A disk that ignores the case of letters beyond the first use of a name, which it keeps.
+/// A disk that ignores the case of letters, and in which form an é is written, beyond the first use of a name, which it keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Folding(SimStorage);
 
@@ -16,7 +16,7 @@ impl Folding {
         let mut real = String::new();
         for part in name.split('/').filter(|part| !part.is_empty()) {
             let there = self.0.list(&real).unwrap_or_default();
-            let found = there.into_iter().find(|entry| entry.eq_ignore_ascii_case(part));
+            let found = there.into_iter().find(|entry| folded(entry) == folded(part));
             if !real.is_empty() {
                 real.push('/');
             }
@@ -24,6 +24,12 @@ impl Folding {
         }
         real
     }
+}
+
+/// Returns what is the same for all names that are one. That an é is one with an e that has an accent behind it stands for all such
+/// letters.
+fn folded(name: &str) -> String {
+    name.to_lowercase().replace('\u{e9}', "e\u{301}")
 }
 
 impl Storage for Folding {

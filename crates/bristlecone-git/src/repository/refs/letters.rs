@@ -56,11 +56,11 @@ impl FoldedNames {
     pub(crate) fn of<'n>(names: impl Iterator<Item = &'n String>) -> Self {
         let (mut folded, mut last) = (BTreeSet::new(), "");
         for name in names {
-            folded.insert((name.to_ascii_lowercase(), name.clone()));
+            folded.insert((small(name).collect::<String>(), name.clone()));
             if folder(name) != last {
                 last = folder(name);
                 let folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
-                folded.extend(folders.map(|dir| (dir.to_ascii_lowercase(), dir.to_owned())));
+                folded.extend(folders.map(|dir| (small(dir).collect::<String>(), dir.to_owned())));
             }
         }
         Self(folded)
@@ -85,10 +85,15 @@ impl FoldedNames {
 
     /// Returns names and folders that are this one but for the case of letters.
     fn like<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r str> + use<'r> {
-        let small = name.to_ascii_lowercase();
+        let small: String = small(name).collect();
         let from = self.0.range((small.clone(), String::new())..);
         from.take_while(move |(other, _)| *other == small).map(|(_, other)| other.as_str())
     }
+}
+
+/// Returns the small letters of a name. Systems that ignore case ignore it beyond ASCII, too.
+fn small(name: &str) -> impl Iterator<Item = char> {
+    name.chars().flat_map(char::to_lowercase)
 }
 
 impl Refs {
@@ -170,11 +175,18 @@ impl Refs {
             }
             return Ok(Letters::Own);
         }
-        match entries.into_iter().find(|entry| entry.eq_ignore_ascii_case(own)) {
-            Some(entry) => Ok(Letters::Other(below(dir, &entry))),
-            // They differ by letters beyond ASCII, unless it is gone by now.
-            None if found.is_some() && self.files.stat(path)?.is_some() => Ok(Letters::Other(path.to_owned())),
-            None => Ok(Letters::Absent),
+        if let Some(entry) = entries.into_iter().find(|entry| small(entry).eq(small(own))) {
+            return Ok(Letters::Other(below(dir, &entry)));
+        }
+        match found {
+            // Some systems list an é as an e with an accent behind it, whatever it was made as: those are no other letters.
+            Some(stat) if !own.is_ascii() && self.files.stat(path)?.is_some() => {
+                lock(&self.noted).add(path, stat);
+                Ok(Letters::Own)
+            }
+            // The system has rules of its own, unless it is gone by now.
+            Some(_) if self.files.stat(path)?.is_some() => Ok(Letters::Other(path.to_owned())),
+            _ => Ok(Letters::Absent),
         }
     }
 
@@ -242,6 +254,26 @@ mod tests {
         set(&refs, "refs/heads/bar/y").unwrap();
         assert_eq!(refs.files.list("refs/heads").unwrap(), ["bar", "foo"]);
         assert!(matches!(set(&refs, "refs/heads/Bar/z"), Err(Error::RefClash { .. })));
+    }
+
+    /// As on HFS+, which lists the name in another form than it was made in.
+    #[test]
+    fn names_beyond_ascii_are_told_apart_by_case_alone_where_files_ignore_it() {
+        let (refs, _) = refs();
+        refs.files.write("refs/heads/e\u{301}", b"ref: refs/heads/main\n").unwrap();
+        refs.files.create_dir("refs/heads/e\u{301}e").unwrap();
+        for name in ["refs/heads/\u{e9}", "refs/heads/\u{e9}e/x", "refs/heads/\u{fc}"] {
+            set(&refs, name).unwrap();
+            set(&refs, name).unwrap();
+        }
+        let made = set(&refs, "refs/heads/\u{dc}");
+        assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == "refs/heads/\u{fc}"), "{made:?}");
+        let names: Vec<String> = refs.list("").unwrap().into_keys().collect();
+        assert_eq!(names, ["refs/heads/e\u{301}", "refs/heads/e\u{301}e/x", "refs/heads/\u{fc}"]);
+        let line = format!("{} refs/heads/\u{f6}\n", "1".repeat(40));
+        refs.files.write("packed-refs", line.as_bytes()).unwrap();
+        let made = set(&refs, "refs/heads/\u{d6}");
+        assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == "refs/heads/\u{f6}"), "{made:?}");
     }
 
     #[test]
