@@ -68,7 +68,8 @@ impl FoldedNames {
 
     /// Returns what is in the way of a ref, if these are all the refs that there are to be: another, or a folder of others.
     pub(crate) fn clash(&self, name: &str) -> Option<&str> {
-        let other = self.name_in_other_case(name).or_else(|| self.folder_in_other_case(name))?;
+        let beside = self.name_in_other_case(name).or_else(|| self.folder_in_other_case(name));
+        let other = beside.or_else(|| self.place_in_other_case(name))?;
         Some(other.strip_suffix('/').unwrap_or(other))
     }
 
@@ -81,6 +82,14 @@ impl FoldedNames {
     pub(super) fn folder_in_other_case(&self, name: &str) -> Option<&str> {
         let mut folders = name.match_indices('/').map(|(at, _)| &name[..=at]);
         folders.find_map(|own| self.like(own).find(|other| *other != own))
+    }
+
+    /// Returns a folder whose name differs from that of this ref by the case of letters alone, or a ref whose name so differs from
+    /// that of a folder of this one.
+    pub(super) fn place_in_other_case(&self, name: &str) -> Option<&str> {
+        let below = self.like(&format!("{name}/")).find(|other| other.trim_end_matches('/') != name);
+        let mut folders = name.match_indices('/').map(|(at, _)| &name[..at]);
+        below.or_else(|| folders.find_map(|own| self.like(own).find(|other| *other != own)))
     }
 
     /// Returns names and folders that are this one but for the case of letters.
@@ -233,6 +242,35 @@ mod tests {
         let rules = MoveRules { wait: LockWait { held_ms: 0 }, log };
         let target = RefTarget::Symbolic("refs/heads/main".to_owned());
         refs.lock_ref(name, &rules)?.set(refs.stage_now(&target, false)?, false, &[])
+    }
+
+    #[test]
+    fn names_are_told_that_cannot_be_beside_each_other() {
+        let names = ["refs/heads/a", "refs/heads/Dir/x", "refs/heads/dir/own"].map(str::to_owned);
+        for (name, other) in [
+            ("refs/heads/A", Some("refs/heads/a")),
+            ("refs/heads/A/x", Some("refs/heads/a")),
+            ("refs/heads/DIR", Some("refs/heads/Dir")),
+            ("refs/heads/DIR/y", Some("refs/heads/Dir")),
+            ("refs/heads/dir/y", Some("refs/heads/Dir")),
+            ("refs/heads/a", None),
+            ("refs/heads/ab", None),
+        ] {
+            assert_eq!(FoldedNames::of(names.iter()).clash(name), other, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_ref_and_a_packed_one_in_other_letters_do_not_lie_below_each_other() {
+        let (refs, _) = refs();
+        let line = format!("{} refs/heads/Dir/x\n{0} refs/heads/side\n", "1".repeat(40));
+        refs.files.write("packed-refs", line.as_bytes()).unwrap();
+        for (name, in_the_way) in [("refs/heads/Side/x", "refs/heads/side"), ("refs/heads/dir", "refs/heads/Dir/x")] {
+            let made = set(&refs, name);
+            assert!(matches!(&made, Err(Error::RefClash { other, .. }) if other == in_the_way), "{made:?}");
+        }
+        set(&refs, "refs/heads/side").unwrap();
+        set(&refs, "refs/heads/Dir/x").unwrap();
     }
 
     #[test]

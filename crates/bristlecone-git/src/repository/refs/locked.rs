@@ -378,8 +378,10 @@ impl Refs {
         self.files.remove_dir(dir)
     }
 
-    /// Returns a packed ref that has this name as a folder, or is one of this name's.
+    /// Returns a packed ref that has this name as a folder, or is one of this name's; also in other letters, where files ignore case.
     fn packed_clash(&self, name: &str) -> Result<Option<String>> {
-        Ok(value::clash(&self.packed()?.by_name, name).map(str::to_owned))
+        let packed = self.packed()?;
+        let in_other_case = || if self.ignore_case { packed.place_in_other_case(name) } else { None };
+        Ok(value::clash(&packed.by_name, name).or_else(in_other_case).map(str::to_owned))
     }
 }

@@ -112,7 +112,16 @@ impl PackedRefs {
 
     /// Returns a ref in a folder whose name differs from that of a folder of this one by the case of letters alone.
     pub(super) fn folder_in_other_case(&self, name: &str) -> Option<&str> {
-        let found = self.folded().folder_in_other_case(name)?;
+        self.first_from(self.folded().folder_in_other_case(name)?)
+    }
+
+    /// Returns a ref that has this name as a folder, or is a folder of this name's, but for the case of letters.
+    pub(super) fn place_in_other_case(&self, name: &str) -> Option<&str> {
+        self.first_from(self.folded().place_in_other_case(name)?)
+    }
+
+    /// Returns the ref of this name, or the first in this folder.
+    fn first_from(&self, found: &str) -> Option<&str> {
         self.by_name.range(found.to_owned()..).next().map(|(other, _)| other.as_str())
     }
 
