@@ -154,6 +154,12 @@ impl OidPrefix {
             && (self.digits.is_multiple_of(2) || bytes.get(whole).is_some_and(|byte| byte & 0xf0 == self.bytes[whole]))
     }
 
+    /// Returns the bytes of the least such id, up to the last digit.
+    #[must_use]
+    pub fn least(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.digits.div_ceil(2))]
+    }
+
     /// Returns what the first eight bytes of such ids may be, as big-endian integers.
     #[must_use]
     pub fn first_words(&self) -> RangeInclusive<u64> {
@@ -162,6 +168,13 @@ impl OidPrefix {
         let low = u64::from_be_bytes(word);
         let free_bits = 64 - u32::from(self.digits.min(16)) * 4;
         low..=low | 1_u64.checked_shl(free_bits).unwrap_or(0).wrapping_sub(1)
+    }
+}
+
+impl From<Oid> for OidPrefix {
+    /// All digits of an id.
+    fn from(oid: Oid) -> Self {
+        Self { bytes: *oid.padded(), digits: 2 * oid.as_bytes().len() as u8 }
     }
 }
 

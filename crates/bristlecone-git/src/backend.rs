@@ -23,8 +23,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefMove,
-    RefTarget, Result, Snapshot, storage::Storage,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix,
+    RefMove, RefTarget, Result, Snapshot, storage::Storage,
 };
 
 use crate::repository::{
@@ -336,6 +336,15 @@ impl Backend for GitBackend {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<()> {
         self.repository.each_object(each, damage)
+    }
+
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<()> {
+        let repository = &self.repository;
+        repository.odb.each_with_prefix(prefix, &mut |oid| repository.object(&oid, each, &mut |_| ()))
     }
 
     /// Drops what is kept in memory, but for what may be borrowed: records that were read again and again stay.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone_core::{
-    Checked, Commit, CommitId, Format, Kind, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
+    Checked, Commit, CommitId, Format, Kind, ObjRef, Object, Oid, OidPrefix, Signature, Source, TreeId, native::Native,
 };
 
 use crate::{
@@ -355,15 +355,14 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is no such
-    /// object, an error if there are several. Looks at every object: for people, not for programs.
+    /// object, an error if there are several. Some backends look at every object ([`Backend::each_with_prefix`]): for people, not
+    /// for programs.
     ///
     /// # Errors
     /// [`Error::Usage`] if these are no digits, or ambiguous ones; those of the backend.
     pub fn find_object(&self, digits: &str) -> Result<Option<(Kind, ObjRef)>> {
-        let digits = digits.to_ascii_lowercase();
-        if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::Usage { reason: "an id is named by at least four hexadecimal digits" });
-        }
+        let prefix = digits.parse::<OidPrefix>().ok().filter(|_| digits.len() >= 4);
+        let prefix = prefix.ok_or(Error::Usage { reason: "an id is named by at least four hexadecimal digits" })?;
         if let Ok(oid) = digits.parse::<Oid>()
             && let Some(object) = self.shared.backend.read(&oid.into())?
         {
@@ -371,16 +370,11 @@ impl<F: Format> Repo<F> {
         }
         let mut found: Option<(Kind, ObjRef)> = None;
         let mut several = false;
-        self.shared.backend.each_object(
-            &mut |oid, object| {
-                if oid.to_string().starts_with(&digits) {
-                    several |= found.is_some_and(|(_, at)| at.oid != oid);
-                    found = Some((object.kind(), ObjRef::new(oid, object.location())));
-                }
-                Ok(())
-            },
-            &mut |_| (),
-        )?;
+        self.shared.backend.each_with_prefix(&prefix, &mut |oid, object| {
+            several |= found.is_some_and(|(_, at)| at.oid != oid);
+            found = Some((object.kind(), ObjRef::new(oid, object.location())));
+            Ok(())
+        })?;
         if several { Err(Error::Usage { reason: "several objects have ids that start so" }) } else { Ok(found) }
     }
 

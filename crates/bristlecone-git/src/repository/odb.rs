@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
-use bristlecone::{Error, Kind, Oid, Result};
+use bristlecone::{Error, Kind, Oid, OidPrefix, Result};
 
 use crate::repository::error;
 use crate::repository::layout::Layout;
@@ -228,7 +228,7 @@ impl Odb {
             }
         }
         for (i, folder) in self.folders.iter().enumerate() {
-            folder.each_loose(&mut |oid| {
+            folder.each_loose(&|_| true, &mut |oid| {
                 if in_small.contains(&oid) || large.iter().any(|pack| pack.index().find(&oid).is_some()) {
                     return Ok(());
                 }
@@ -238,6 +238,29 @@ impl Odb {
                     }
                 }
                 each(oid)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the ids that begin with some digits, for copies of an object maybe again; that of the tree without
+    /// entries only where it was written.
+    ///
+    /// # Errors
+    /// As [`Odb::each_oid`].
+    pub fn each_with_prefix(&self, prefix: &OidPrefix, each: &mut dyn FnMut(Oid) -> Result<()>) -> Result<()> {
+        self.refresh()?;
+        self.broken()?;
+        let words = prefix.first_words();
+        let first = (words.start() >> 56) as u8..=(words.end() >> 56) as u8;
+        for folder in &self.folders {
+            let packs = folder.packs().all();
+            for pack in packs {
+                let index = pack.index();
+                index.with_prefix(prefix).try_for_each(|n| each(index.oid(n)))?;
+            }
+            folder.each_loose(&|dir| first.contains(&dir), &mut |oid| {
+                if prefix.matches(&oid) { each(oid) } else { Ok(()) }
             })?;
         }
         Ok(())

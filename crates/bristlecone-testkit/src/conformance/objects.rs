@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bristlecone::{Batch, Durability, Expected};
-use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink, git};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, OidPrefix, Sink, git};
 
 use super::{Make, append_all, append_one, family};
 use crate::{
@@ -396,6 +396,22 @@ pub fn a_walk_meets_every_object(make: Make<'_>) {
     found.dedup();
     wanted.sort_unstable();
     assert_eq!(found, wanted);
+    let absent = Oid::new(&vec![0xa5; wanted[0].as_bytes().len()]).unwrap();
+    for oid in wanted.iter().step_by(97).chain([&absent]) {
+        for digits in [1, 2, 3, 7, 2 * oid.as_bytes().len()] {
+            let prefix: OidPrefix = oid.to_string()[..digits].parse().unwrap();
+            let mut found = Vec::new();
+            let mut each = |oid, _: &Object<'_>| {
+                found.push(oid);
+                Ok(())
+            };
+            backend.each_with_prefix(&prefix, &mut each).unwrap();
+            found.sort_unstable();
+            found.dedup();
+            let expected: Vec<Oid> = wanted.iter().copied().filter(|oid| prefix.matches(oid)).collect();
+            assert_eq!(found, expected, "{prefix}");
+        }
+    }
     // What the visitor says ends the walk.
     let mut visits = 0;
     let stopped = backend.each_object(

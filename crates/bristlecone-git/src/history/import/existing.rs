@@ -9,7 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Kind, Location, LogOptions, Native, ObjRef, Oid, RefTarget, Repo, Snapshot, core::git::Git,
+    Backend, Kind, Location, LogOptions, Native, ObjRef, Oid, OidPrefix, RefTarget, Repo, Snapshot, core::git::Git,
 };
 
 use crate::history::{
@@ -92,6 +92,16 @@ impl GitExisting {
         Ok(self.held.get_or_init(|| held))
     }
 
+    /// Whether the repository itself has an object.
+    fn is_written(&self, oid: &Oid) -> Result<bool, TransferError> {
+        let (mut found, whole) = (false, OidPrefix::from(*oid));
+        self.repo.backend().each_with_prefix(&whole, &mut |_, _| {
+            found = true;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     fn present(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
         match &self.presence {
             None => Ok(None),
@@ -118,7 +128,7 @@ impl Existing for GitExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
         // The tree without entries is read also where refs lead to it and nobody wrote it, and `git fsck` asks for it.
         let dropped = match self.empty_tree {
-            Some(empty_tree) => *oid == empty_tree || self.held()?.get(oid)?.is_none(),
+            Some(empty_tree) => self.held()?.get(oid)?.is_none() || *oid == empty_tree && !self.is_written(oid)?,
             None => false,
         };
         if dropped { Ok(None) } else { self.present(kind, oid) }

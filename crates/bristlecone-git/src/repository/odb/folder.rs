@@ -232,14 +232,20 @@ impl Folder {
         }
     }
 
-    /// Calls `each` with the ids of all loose objects.
-    pub(super) fn each_loose(&self, each: &mut dyn FnMut(Oid) -> Result<()>) -> Result<()> {
+    /// Calls `each` with the ids of all loose objects whose first byte is one of those `wanted`.
+    pub(super) fn each_loose(
+        &self,
+        wanted: &dyn Fn(u8) -> bool,
+        each: &mut dyn FnMut(Oid) -> Result<()>,
+    ) -> Result<()> {
         let list = |dir: &str| match self.storage.list(dir) {
             Err(error) if is_absence(&error) => Ok(Vec::new()),
             other => other.map_err(|source| Error::io(self.storage.describe(dir), source)),
         };
         let mut dirs = list(self.prefix.trim_end_matches('/'))?;
-        dirs.retain(|dir| dir.len() == 2 && dir.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let first =
+            |dir: &str| u8::from_str_radix(dir, 16).ok().filter(|_| dir.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        dirs.retain(|dir| dir.len() == 2 && first(dir).is_some_and(wanted));
         dirs.sort_unstable();
         for dir in dirs {
             let mut names = list(&format!("{}{dir}", self.prefix))?;

@@ -13,7 +13,7 @@
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
-use bristlecone::{Error, Oid, Result};
+use bristlecone::{Error, Oid, OidPrefix, Result};
 
 use super::data::{Data, WHOLE_BYTES_MAX};
 use crate::repository::error;
@@ -138,6 +138,23 @@ impl Index {
             }
         }
         None
+    }
+
+    /// Returns the places of the ids that begin with some digits.
+    pub(crate) fn with_prefix(&self, prefix: &OidPrefix) -> impl Iterator<Item = usize> + '_ {
+        let (least, prefix) = (prefix.least(), *prefix);
+        let first = usize::from(least[0]);
+        let mut low = if first == 0 { 0 } else { self.fanout(first - 1) };
+        let mut high = self.len;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.oid_at(middle) < least {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low..self.len).take_while(move |&n| prefix.matches(&self.oid(n)))
     }
 
     /// Returns the id at a place.
