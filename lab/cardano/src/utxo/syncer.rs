@@ -22,6 +22,8 @@ pub(super) struct Syncer {
     synced: Receiver<Result<()>>,
     thread: Option<JoinHandle<()>>,
     waiting: usize,
+    /// Why a sync failed: whatever the store does then, nothing more is committed.
+    failed: Option<Error>,
 }
 
 impl Syncer {
@@ -44,12 +46,20 @@ impl Syncer {
                 }
             })
             .map_err(|error| Error::backend("a thread for syncs", error))?;
-        Ok(Self { commits: Some(commits), synced, thread: Some(thread), waiting: 0 })
+        Ok(Self { commits: Some(commits), synced, thread: Some(thread), waiting: 0, failed: None })
     }
 
     /// Returns how many commits wait for their syncs, as far as is known here.
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Fails once a sync has failed: a commit behind it is not to be made.
+    ///
+    /// # Errors
+    /// That of the first sync that failed.
+    pub(super) fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     /// Begins to make a commit durable that was just made; waits until no more than [`WAITING_MAX`] wait.
@@ -69,20 +79,21 @@ impl Syncer {
     /// Waits until every commit is durable.
     ///
     /// # Errors
-    /// Those of the sync: what was committed since the one before may be lost in a power cut.
+    /// Those of the sync: what was committed since the one before may be lost in a power cut. After one this fails always.
     pub(super) fn settle(&mut self) -> Result<()> {
         while self.waiting > 0 {
             self.wait()?;
         }
-        Ok(())
+        self.check()
     }
 
     /// Waits for the sync of the commit that waits longest.
     fn wait(&mut self) -> Result<()> {
         self.waiting -= 1;
-        self.synced.recv().unwrap_or_else(|RecvError| {
+        let synced = self.synced.recv().unwrap_or_else(|RecvError| {
             Err(Error::backend("a commit is made durable", std::io::Error::other("the thread that syncs is gone")))
-        })
+        });
+        synced.inspect_err(|error| _ = self.failed.get_or_insert_with(|| error.clone()))
     }
 }
 

@@ -176,6 +176,7 @@ impl UtxoStore for TreeUtxo {
     }
 
     fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError> {
+        self.syncer.as_ref().map_or(Ok(()), Syncer::check)?;
         let durability = if self.syncer.is_some() { Durability::None } else { self.durability };
         let info = Info::unsigned(tip.to_string()).durability(durability);
         let before = self.map.clone();

@@ -1,10 +1,14 @@
 //! Commits that are synced while the next block is applied.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use bristlecone::{
-    Durability, Format, MemoryBackend, Native, Repo,
+    Backend, Batch, Durability, Error, Format, Location, MemoryBackend, Native, RefMove, Repo,
     disk::{DiskBackend, DiskOptions, FormatTag},
+    pass_backend,
 };
 use bristlecone_testkit::sim::{Fault, Policy, SimStorage, Times};
 
@@ -109,6 +113,41 @@ fn a_sync_that_fails_behind_ends_the_commits() {
     assert!(matches!(failed, Some(UtxoError::Store(_))), "{failed:?}");
     assert!(commit(&mut set, 9).is_err());
     assert_eq!(set.unsettled(), 0);
+}
+
+/// A store whose first sync finds it locked by another process, and which goes on.
+#[derive(Debug)]
+struct LockedOnce {
+    inner: MemoryBackend,
+    was_locked: AtomicBool,
+}
+
+impl Backend for LockedOnce {
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        if durability == Durability::Synced && !self.was_locked.swap(true, Relaxed) {
+            return Err(Error::Locked { file: "lock".to_owned(), holder: "a process".to_owned(), waited_ms: 1 });
+        }
+        self.inner.append(batch, moves, durability)
+    }
+
+    pass_backend! {
+        inner: name, capabilities, snapshot, read, locate, position, sweeps, sweep, sweep_due, append_keeping,
+        append_many, get_ref, list_refs, shallow, absent, note_absent, retention, replace_retention, promised_to, flush,
+        each_object, each_with_prefix, clear_caches, stats, read_derived, write_derived
+    }
+}
+
+#[test]
+fn behind_a_sync_that_failed_nothing_is_committed_although_the_store_goes_on() {
+    let store = LockedOnce { inner: MemoryBackend::new(), was_locked: AtomicBool::new(false) };
+    let mut set = behind(&Repo::with_backend(TreeUtxo::format(), Arc::new(store)));
+    commit(&mut set, 0).unwrap();
+    let is_locked = |done: Result<(), UtxoError>| matches!(done, Err(UtxoError::Store(Error::Locked { .. })));
+    assert!(is_locked(set.settle()));
+    let head = set.head().unwrap();
+    assert!(is_locked(commit(&mut set, 1)));
+    assert_eq!((set.head().unwrap(), set.unsettled()), (head, 0));
+    assert!(is_locked(set.settle()));
 }
 
 #[test]
