@@ -21,7 +21,7 @@ impl fmt::Display for LsmError {
             Self::Busy { waited_ms } => write!(
                 f,
                 "tables were not written and merged for {waited_ms} ms, and until they are there is no room for another \
-                 change; nothing was changed, try again later"
+                 change; this one was not made, try again later"
             ),
         }
     }
