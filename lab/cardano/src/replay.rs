@@ -124,8 +124,8 @@ pub struct Replay<'s> {
     began: Option<Point>,
     /// Blocks since the last commit.
     waiting: u64,
-    /// When the commits began that are not acknowledged.
-    unsettled: VecDeque<Instant>,
+    /// When the commits began that are not acknowledged; `None` for those that do not count.
+    unsettled: VecDeque<Option<Instant>>,
     meter: Meter,
 }
 
@@ -340,7 +340,7 @@ impl<'s> Replay<'s> {
     /// Commits the first block of a set that begins without genesis files, whatever it changes: so the set is kept at every block.
     /// As the commit of genesis files it is not counted.
     fn begin_with(&mut self, first: Point) -> Result<(), ReplayError> {
-        self.set.commit(&mut self.changes, UtxoTip::Block(first))?;
+        self.commit_as(UtxoTip::Block(first), false)?;
         self.waiting = 0;
         Ok(())
     }
@@ -381,11 +381,17 @@ impl<'s> Replay<'s> {
             // The next commit has a later point.
             return Ok(());
         }
-        let began = Instant::now();
-        self.set.commit(&mut self.changes, UtxoTip::Block(point))?;
+        self.commit_as(UtxoTip::Block(point), true)?;
+        self.waiting = 0;
+        Ok(())
+    }
+
+    /// Makes a commit, which counts, if it is `counted`, once it is as durable as was asked for.
+    fn commit_as(&mut self, tip: UtxoTip, counted: bool) -> Result<(), ReplayError> {
+        let began = counted.then(Instant::now);
+        self.set.commit(&mut self.changes, tip)?;
         self.unsettled.push_back(began);
         self.acknowledge();
-        self.waiting = 0;
         Ok(())
     }
 
@@ -399,7 +405,12 @@ impl<'s> Replay<'s> {
     /// Counts the commits that are as durable as was asked for, and what they took.
     fn acknowledge(&mut self) {
         let settled = self.unsettled.len().saturating_sub(self.set.unsettled());
-        self.unsettled.drain(..settled).for_each(|began| self.meter.commit(began.elapsed()));
+        for began in self.unsettled.drain(..settled) {
+            let at = self.set.settled_at();
+            if let Some(began) = began {
+                self.meter.commit(at.saturating_duration_since(began));
+            }
+        }
     }
 
     /// Compares the set with what is known of it after a chunk: if that is not `whole`, only where the last block is there.

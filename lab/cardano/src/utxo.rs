@@ -3,7 +3,7 @@
 //! [`Changes`] collects what blocks remove and add; a [`UtxoStore`] takes it as one commit that has the chain's point in it.
 //! [`TreeUtxo`] keeps every commit, [`LsmUtxo`] the last state alone. Both count the entries and have the same digest.
 
-use std::fmt;
+use std::{fmt, time::Instant};
 
 use thiserror::Error;
 
@@ -112,6 +112,11 @@ pub trait UtxoStore: Send {
     /// Returns how many of the last commits are not yet as durable as was asked for, by what was waited for so far.
     fn unsettled(&self) -> usize {
         0
+    }
+
+    /// Returns when the oldest commit became so, of those that are and were not asked for: now, where commits return once they are.
+    fn settled_at(&mut self) -> Instant {
+        Instant::now()
     }
 
     /// Returns how far the set is.

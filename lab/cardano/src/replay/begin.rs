@@ -28,7 +28,7 @@ impl Replay<'_> {
         for (output, cbor) in genesis.iter().flat_map(|file| &file.outputs) {
             self.changes.create(*output, cbor);
         }
-        Ok(self.set.commit(&mut self.changes, UtxoTip::Genesis)?)
+        self.commit_as(UtxoTip::Genesis, false)
     }
 
     /// Looks whether a block of Byron is of the network of the genesis files, and the first one of a chain names Byron's file.

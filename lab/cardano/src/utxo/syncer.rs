@@ -1,11 +1,13 @@
 //! Syncs beside the blocks: the disk makes one commit durable while the next block is applied.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         mpsc::{Receiver, RecvError, SyncSender, sync_channel},
     },
     thread::JoinHandle,
+    time::Instant,
 };
 
 use bristlecone::{Backend, Batch, Durability, Error, Result};
@@ -19,9 +21,11 @@ const WAITING_MAX: usize = 4;
 pub(super) struct Syncer {
     /// `None` only while it is dropped.
     commits: Option<SyncSender<()>>,
-    synced: Receiver<Result<()>>,
+    synced: Receiver<Result<Instant>>,
     thread: Option<JoinHandle<()>>,
     waiting: usize,
+    /// When commits became durable, until somebody asks.
+    durable_at: VecDeque<Instant>,
     /// Why a sync failed: whatever the store does then, nothing more is committed.
     failed: Option<Error>,
 }
@@ -39,19 +43,25 @@ impl Syncer {
             .spawn(move || {
                 for () in inbox {
                     // An append of nothing does what its durability asks for.
-                    let done = backend.append(Batch::new(), &[], Durability::Synced).map(|_| ());
+                    let done = backend.append(Batch::new(), &[], Durability::Synced).map(|_| Instant::now());
                     if outbox.send(done).is_err() {
                         break;
                     }
                 }
             })
             .map_err(|error| Error::backend("a thread for syncs", error))?;
-        Ok(Self { commits: Some(commits), synced, thread: Some(thread), waiting: 0, failed: None })
+        let durable_at = VecDeque::new();
+        Ok(Self { commits: Some(commits), synced, thread: Some(thread), waiting: 0, durable_at, failed: None })
     }
 
     /// Returns how many commits wait for their syncs, as far as is known here.
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Returns when the oldest commit became durable of those that were not asked for; `None` if there is none.
+    pub(super) fn durable_at(&mut self) -> Option<Instant> {
+        self.durable_at.pop_front()
     }
 
     /// Fails once a sync has failed: a commit behind it is not to be made.
@@ -93,7 +103,9 @@ impl Syncer {
         let synced = self.synced.recv().unwrap_or_else(|RecvError| {
             Err(Error::backend("a commit is made durable", std::io::Error::other("the thread that syncs is gone")))
         });
-        synced.inspect_err(|error| _ = self.failed.get_or_insert_with(|| error.clone()))
+        let at = synced.inspect_err(|error| _ = self.failed.get_or_insert_with(|| error.clone()))?;
+        self.durable_at.push_back(at);
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The set as a versioned map.
 
+use std::time::Instant;
+
 use bristlecone::{
     Branch, CommitId, Durability, Error as StoreError, Info, Map, Native, Repo, Result as StoreResult, Tree,
 };
@@ -202,6 +204,10 @@ impl UtxoStore for TreeUtxo {
 
     fn unsettled(&self) -> usize {
         self.syncer.as_ref().map_or(0, Syncer::waiting)
+    }
+
+    fn settled_at(&mut self) -> Instant {
+        self.syncer.as_mut().and_then(Syncer::durable_at).unwrap_or_else(Instant::now)
     }
 
     fn tip(&self) -> UtxoTip {

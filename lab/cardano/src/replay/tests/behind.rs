@@ -84,6 +84,9 @@ fn wherever_the_power_goes_what_was_acknowledged_is_there() {
     set.settle().unwrap();
     assert_eq!(set.unsettled(), 0);
     acknowledged.push((disk.calls(), 12));
+    let settled = Instant::now();
+    let times: Vec<Instant> = (0..12).map(|_| set.settled_at()).collect();
+    assert!(times.is_sorted() && times[11] < settled && set.settled_at() > settled);
     drop(set);
     let mut cuts = 0;
     for call in 1..=disk.calls() {
