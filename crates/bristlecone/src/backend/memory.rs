@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
+use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix, Record};
 
 use super::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget, Roots,
@@ -161,6 +161,25 @@ impl MemoryState {
         let pin = self.pins.pin(refs.position, self.batches.count() as u64, roots);
         let sweeps = self.sweeps.load(Acquire);
         MemorySnapshot { tables: Tables::new(self.arena.table()), shared: self.clone(), pin, sweeps }
+    }
+
+    /// Calls `each` for every object whose id is wanted.
+    fn each_wanted(
+        self: &Arc<Self>,
+        is_wanted: impl Fn(&Oid) -> bool,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let snapshot = self.snapshot(&[]);
+        let index = self.indexed();
+        let wanted = index.places.iter().filter(|&(oid, _)| is_wanted(oid));
+        let places: Vec<ObjRef> = wanted.map(|(oid, place)| ObjRef::new(*oid, place.at)).collect();
+        drop(index);
+        for at in places {
+            if let Some(object) = snapshot.read(&at)? {
+                each(at.oid, &object)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -378,15 +397,16 @@ impl Backend for MemoryBackend {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         _: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        let snapshot = self.0.snapshot(&[]);
-        let places: Vec<(Oid, Location)> =
-            self.0.indexed().places.iter().map(|(oid, place)| (*oid, place.at)).collect();
-        for (oid, at) in places {
-            if let Some(object) = snapshot.read(&ObjRef::new(oid, at))? {
-                each(oid, &object)?;
-            }
-        }
-        Ok(())
+        self.0.each_wanted(|_| true, each)
+    }
+
+    /// Looks at the ids of all objects, and reads those alone that begin so.
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.0.each_wanted(|oid| prefix.matches(oid), each)
     }
 
     fn stats(&self) -> BackendStats {
