@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, atomic::Ordering::*},
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid};
+use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix};
 
 use crate::{
     Error,
@@ -296,6 +296,23 @@ impl Backend for FsBackend {
             };
             damage(Damage { file: files.describe(name), offset: 0, oid, reason: reason.to_owned() });
             Ok(())
+        })
+    }
+
+    /// Lists the folders that ids which begin so can be in: one for two digits or more.
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (files, digits) = (&self.0.files, prefix.to_string());
+        durable::each_object_file_in(files, &digits[..digits.len().min(2)], |oid, _| {
+            let Some(oid) = oid.filter(|oid| prefix.matches(oid)) else { return Ok(()) };
+            match object::read(files, &oid)? {
+                Some(Ok(object)) => each(oid, &object),
+                // It is damaged, or a sweep removed it meanwhile.
+                Some(Err(_)) | None => Ok(()),
+            }
         })
     }
 

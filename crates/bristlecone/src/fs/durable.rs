@@ -112,9 +112,18 @@ pub(super) fn object_ids(files: &Files) -> Result<impl Iterator<Item = Oid>, Err
 /// Calls `each` for every file among the objects, in order, with the id that its name says, if it says one.
 pub(super) fn each_object_file(
     files: &Files,
+    each: impl FnMut(Option<Oid>, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    each_object_file_in(files, "", each)
+}
+
+/// As [`each_object_file`], in the folders whose names begin with these digits.
+pub(super) fn each_object_file_in(
+    files: &Files,
+    digits: &str,
     mut each: impl FnMut(Option<Oid>, &str) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    for folder in files.list(OBJECTS)? {
+    for folder in files.list(OBJECTS)?.into_iter().filter(|folder| folder.starts_with(digits)) {
         for rest in files.list(&format!("{OBJECTS}/{folder}"))? {
             each(object::oid_of(&folder, &rest), &format!("{OBJECTS}/{folder}/{rest}"))?;
         }

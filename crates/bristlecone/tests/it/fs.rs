@@ -27,7 +27,7 @@ use bristlecone_testkit::{
     sim::{Coming, Hooked, Policy, SimStorage},
 };
 
-use crate::engine::{format_tag, tiny};
+use crate::engine::{count_with_digits, format_tag, tiny};
 
 /// The backend without threads, so that every run makes the same calls.
 pub(crate) struct FsEngine;
@@ -272,6 +272,29 @@ fn files_that_are_not_the_object_they_are_named_as_are_damage() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn the_first_digits_of_an_id_are_looked_up_in_its_folder() {
+    let (disk, graphs) = stopped();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let told = told.clone();
+        move |coming: Coming<'_>| {
+            if matches!(coming.method, "list" | "open") && coming.name.starts_with("objects/") {
+                told.lock().unwrap().push(format!("{} {}", coming.method, coming.name));
+            }
+        }
+    };
+    let backend = FsEngine.open(Arc::new(Hooked::new(Arc::new(disk.clone()), hook))).unwrap();
+    let oid = graphs[0][1].oid;
+    let id = oid.to_string();
+    let (folder, name) = (format!("objects/{}", &id[..2]), format!("objects/{}/{}", &id[..2], &id[2..]));
+    told.lock().unwrap().clear();
+    assert_eq!(count_with_digits(&*backend, oid, 7), 1);
+    assert_eq!(*told.lock().unwrap(), [format!("list {folder}"), format!("open {name}")]);
+    disk.flip(&name, 9, 0x10);
+    assert_eq!(count_with_digits(&*backend, oid, 7), 0, "it is damaged");
 }
 
 #[test]
