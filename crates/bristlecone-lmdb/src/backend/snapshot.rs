@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bristlecone::{
-    Damage, Error, Location, ObjRef, Object, Oid, Pin, Position, Result, Snapshot,
+    Damage, Error, Location, ObjRef, Object, Oid, OidPrefix, Pin, Position, Result, Snapshot,
     storage::{OpenMode, StorageFile, retry},
 };
 
@@ -114,7 +114,7 @@ impl OpenStore {
         }
         let mut from = Vec::new();
         loop {
-            let found = self.objects_from(&from, damage)?;
+            let found = self.objects_from(&from, None, damage)?;
             for (oid, object) in &found.objects {
                 each(*oid, object)?;
             }
@@ -123,6 +123,28 @@ impl OpenStore {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Calls `each` for every object whose id begins with these digits. Ids are the keys, so that these lie together, and LMDB is asked
+    /// for their pages alone, as by a read. Where it refuses one of them, what others have is found without it.
+    pub(super) fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut each = |oid, object: &Object<'_>| if prefix.matches(&oid) { each(oid, object) } else { Ok(()) };
+        let mut from = Some(prefix.least().to_vec());
+        while let Some(key) = from {
+            let found = match self.objects_from(&key, Some(prefix), &mut |_| ()) {
+                Err(Error::Corrupt { .. }) => return self.each_object(&mut each, &mut |_| ()),
+                found => found?,
+            };
+            for (oid, object) in &found.objects {
+                each(*oid, object)?;
+            }
+            from = found.next;
+        }
+        Ok(())
     }
 
     /// Reports damaged pages, and calls `each` for the objects that are on others.
@@ -204,8 +226,13 @@ impl OpenStore {
         Ok(is_kept?.then_some(faults))
     }
 
-    /// Returns the objects from a key on, some of them.
-    fn objects_from(&self, from: &[u8], damage: &mut dyn FnMut(Damage)) -> Result<FoundObjects> {
+    /// Returns the objects from a key on, some of them. Where there is a prefix it ends at the first id that does not begin so.
+    fn objects_from(
+        &self,
+        from: &[u8],
+        prefix: Option<&OidPrefix>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<FoundObjects> {
         let failed = |code| self.env.error(code);
         let txn = self.env.read()?;
         let mut scan = txn.scan(self.objects, from).map_err(failed)?;
@@ -214,8 +241,12 @@ impl OpenStore {
             if bytes > WALK_BYTES {
                 return Ok(FoundObjects { objects, next: Some(key.to_vec()) });
             }
+            let oid = Oid::new(key);
+            if prefix.is_some_and(|prefix| oid.as_ref().is_ok_and(|oid| !prefix.matches(oid))) {
+                break;
+            }
             bytes += value.len();
-            match (Oid::new(key), rows::decode_object(key, value)) {
+            match (oid, rows::decode_object(key, value)) {
                 (Ok(oid), Ok(row)) => objects.push((oid, row.to_object())),
                 (oid, row) => {
                     damage(object_damage(self.env.describe(DATA), txn.offset_of(value), oid.ok(), row.err()));
@@ -259,6 +290,30 @@ mod tests {
         }
         let appends = CallerAppends { appends: vec![(batch, Vec::new())], durability: Durability::None };
         store.append(appends).remove(0).unwrap();
+    }
+
+    #[test]
+    fn the_first_digits_of_an_id_are_looked_up_in_the_order_of_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
+        let store = OpenStore::create(dir.path(), format, &LmdbOptions::default()).unwrap();
+        // More than is copied at a time.
+        append(&store, 0..12_000);
+        // Who looks at every object opens the file.
+        std::fs::rename(dir.path().join(DATA_NAME), dir.path().join("aside")).unwrap();
+        let walked = store.each_object(&mut |_, _| Ok(()), &mut |_| ());
+        assert!(matches!(walked, Err(Error::Io { .. })), "{walked:?}");
+        let cases = [("0", 12_000), ("00001", 0x1000), ("000010f", 0x10), ("000010ff", 1), ("0001", 0), ("f", 0)];
+        for (digits, expected) in cases {
+            let mut count = 0;
+            let mut each = |oid: Oid, object: &Object<'_>| {
+                assert!(oid.to_string().starts_with(digits) && object.body() == [7_u8; 100], "{digits}: {oid}");
+                count += 1;
+                Ok(())
+            };
+            store.each_with_prefix(&digits.parse().unwrap(), &mut each).unwrap();
+            assert_eq!(count, expected, "{digits}");
+        }
     }
 
     #[test]
