@@ -16,8 +16,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, Position,
-    RefMove, RefTarget, Result, Roots, Snapshot, SweepLimits, Swept,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, OidPrefix,
+    Position, RefMove, RefTarget, Result, Roots, Snapshot, SweepLimits, Swept,
     engine::{FormatTag, Header},
     storage::RealStorage,
 };
@@ -201,6 +201,14 @@ impl Backend for LsmBackend {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<()> {
         self.store.each_object(each, damage)
+    }
+
+    fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<()> {
+        self.store.each_with_prefix(prefix, each)
     }
 
     fn clear_caches(&self) {

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, Location, Oid, Result};
+use bristlecone::{Error, Location, Oid, OidPrefix, Result};
 use fjall::{
     AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
     PersistMode, Slice,
@@ -261,6 +261,19 @@ impl Database {
             Ok(bytes) => Ok(Location(u64::from_le_bytes(bytes))),
             Err(_) => Err(corrupt(&self.path, "a location in the index has no 8 bytes")),
         }
+    }
+
+    /// Calls `each` with the ids in the index that begin with these digits, ascending, until it returns `false`.
+    pub(super) fn each_id(&self, prefix: &OidPrefix, each: &mut dyn FnMut(Oid) -> bool) -> Result<()> {
+        let from = prefix.least().to_vec();
+        let mut found = guarded(&self.path, || Ok(self.ids.range(from..)))?;
+        while let Some((key, _)) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
+            let oid = Oid::new(&key).map_err(|_| corrupt(&self.path, "a key of the index is no id"))?;
+            if !prefix.matches(&oid) || !each(oid) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Adds places to the index, durably. `places`: ascending by the bytes of the ids, each id once.

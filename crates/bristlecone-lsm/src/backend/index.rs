@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-use bristlecone::{Error, Location, Oid, Result};
+use bristlecone::{Error, Location, Oid, OidPrefix, Result};
 
 use super::{
     database::Database,
@@ -174,6 +174,18 @@ impl Index {
             wanted.get_or_insert_with(|| self.noted());
             self.read_some(database, pages)?;
         }
+    }
+
+    /// Returns the ids in memory that begin with these digits; some of them twice.
+    pub(super) fn ids_with_prefix(&self, prefix: &OidPrefix) -> Vec<Oid> {
+        let (words, mut found): (_, Vec<Oid>) = (prefix.first_words(), Vec::new());
+        // The first byte of an id is the number of its table.
+        let first_byte = |&word: &u64| (word >> 56) as usize;
+        for table in &self.tables[first_byte(words.start())..=first_byte(words.end())] {
+            let table = table.read().unwrap_or_else(PoisonError::into_inner);
+            found.extend(table.places.keys().chain(table.flushing.keys()).filter(|oid| prefix.matches(oid)));
+        }
+        found
     }
 
     /// Reads all pages into memory that are not in the index, of those that were appended when this was called.

@@ -1,8 +1,8 @@
-//! The walk over all objects, page by page.
+//! The walk over all objects, page by page, and over those whose ids begin alike, by the index.
 
 use std::{collections::HashSet, ops::Range};
 
-use bristlecone::{Bytes, Damage, Error, Object, Oid, Result};
+use bristlecone::{Bytes, Damage, Error, ObjRef, Object, Oid, OidPrefix, Result};
 
 use super::{
     open_store::{OpenStore, read_lock},
@@ -30,6 +30,36 @@ impl OpenStore {
                 Ok(())
             }
         })
+    }
+
+    /// Calls `each` for every object whose id begins with these digits, as the index has them. Damaged ones are passed over.
+    pub(super) fn each_with_prefix(
+        &self,
+        prefix: &OidPrefix,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.index.read_all(&self.database, &self.pages)?;
+        let mut read = |oid: Oid| match self.read(&ObjRef::from(oid)) {
+            Ok(Some(object)) => each(oid, &object),
+            // A sweep dropped it meanwhile, or it is damaged.
+            Ok(None) | Err(Error::Corrupt { .. }) => Ok(()),
+            Err(error) => Err(error),
+        };
+        // Asked for first: an id goes from memory to the database, and is never between.
+        for oid in self.index.ids_with_prefix(prefix) {
+            read(oid)?;
+        }
+        let mut failed = None;
+        let walked = self.database.each_id(prefix, &mut |oid| {
+            failed = read(oid).err();
+            failed.is_none()
+        });
+        if failed.is_none() && matches!(walked, Err(Error::Corrupt { .. })) {
+            // A table of the index is damaged, and the ids end there.
+            let mut each = |oid, object: &Object<'_>| if prefix.matches(&oid) { each(oid, object) } else { Ok(()) };
+            return self.each_object(&mut each, &mut |_| ());
+        }
+        failed.map_or(walked, Err)
     }
 
     /// Calls `each` with the pages of a range, ascending, or with what is wrong with one.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots,
-    SweepLimits, SweepStatus, SweepStep,
+    Backend as _, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, OidPrefix, RefMove,
+    RefTarget, Roots, SweepLimits, SweepStatus, SweepStep,
 };
 use bristlecone_lsm::LsmBackend;
 use bristlecone_testkit::sample::{Family, Sample};
@@ -143,6 +143,38 @@ fn a_walk_meets_what_a_sweep_moves_meanwhile() {
     let stop = Error::Corrupt { file: "mine".to_owned(), offset: 0, oid: None, reason: String::new() };
     let ended = backend.each_object(&mut |_, _| Err(stop.clone()), &mut |damage| panic!("{damage:?}"));
     assert!(matches!(ended, Err(Error::Corrupt { file, .. }) if file == "mine"));
+}
+
+#[test]
+fn the_first_digits_of_an_id_lead_to_what_a_sweep_moved_and_not_to_what_it_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), tiny());
+    let family = Family::default();
+    let samples: Vec<Sample> = (0..40).map(|number| family.contents(number, 300)).collect();
+    // Two by two on a page, so that the sweep moves one and drops the other.
+    samples.chunks(2).for_each(|two| append(&backend, &[&two[0], &two[1]], &[]).unwrap());
+    let oids: Vec<Oid> = samples.iter().step_by(2).map(|sample| sample.oid).collect();
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let swept = backend.sweep(&Roots::new(&oids, &children), &SweepLimits::default()).unwrap();
+    assert_eq!(swept.objects, 20);
+    // In memory as well as in the database, and in memory alone.
+    let new = family.contents(40, 300);
+    append(&backend, &[&samples[4], &new], &[]).unwrap();
+    for (number, sample) in samples.iter().chain([&new]).enumerate() {
+        for digits in [7, 64] {
+            let prefix: OidPrefix = sample.oid.to_string()[..digits].parse().unwrap();
+            let mut met = Vec::new();
+            let mut each = |oid: Oid, object: &Object<'_>| {
+                assert!(object.body() == sample.body);
+                met.push(oid);
+                Ok(())
+            };
+            backend.each_with_prefix(&prefix, &mut each).unwrap();
+            met.dedup();
+            let expected = if number % 2 == 0 { vec![sample.oid] } else { Vec::new() };
+            assert_eq!(met, expected, "{number}");
+        }
+    }
 }
 
 #[test]
