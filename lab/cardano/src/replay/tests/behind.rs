@@ -76,17 +76,17 @@ fn wherever_the_power_goes_what_was_acknowledged_is_there() {
     disk.keep_moments();
     let mut set = behind(&repo);
     let mut acknowledged = vec![(disk.calls(), 0)];
-    for number in 0..12 {
+    for number in 0..24 {
         commit(&mut set, number).unwrap();
         assert!((1..=4).contains(&set.unsettled()), "{}", set.unsettled());
         acknowledged.push((disk.calls(), number + 1 - set.unsettled() as u64));
     }
     set.settle().unwrap();
     assert_eq!(set.unsettled(), 0);
-    acknowledged.push((disk.calls(), 12));
+    acknowledged.push((disk.calls(), 24));
     let settled = Instant::now();
-    let times: Vec<Instant> = (0..12).map(|_| set.settled_at()).collect();
-    assert!(times.is_sorted() && times[11] < settled && set.settled_at() > settled);
+    let times: Vec<Instant> = (0..24).map(|_| set.settled_at()).collect();
+    assert!(times.is_sorted() && times[23] < settled && set.settled_at() > settled);
     drop(set);
     let mut cuts = 0;
     for call in 1..=disk.calls() {
