@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use bristlecone::{Error as StoreError, Format, Kind, ObjRef, Oid};
+use bristlecone::{Error as StoreError, Format, Kind, ObjRef, Oid, OidPrefix};
 
 use super::RevisionError;
 use crate::{
@@ -91,24 +91,22 @@ fn settled<'t>(repo: &AnyRepo, text: &'t str) -> Result<Cow<'t, str>> {
         }));
     }
     let Some((backend, layout)) = repo.git() else { return Ok(Cow::Borrowed(text)) };
-    let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !digits || base.len() >= 2 * layout.algorithm.oid_bytes() || ref_target(repo, base)?.is_some() {
-        return Ok(Cow::Borrowed(text));
-    }
-    let base = base.to_ascii_lowercase();
+    let is_short = (4..2 * layout.algorithm.oid_bytes()).contains(&base.len());
+    let prefix = match base.parse::<OidPrefix>() {
+        Ok(prefix) if is_short && ref_target(repo, base)?.is_none() => prefix,
+        _ => return Ok(Cow::Borrowed(text)),
+    };
     let (mut commits, mut others) = (BTreeSet::new(), BTreeSet::new());
-    backend.odb().each_oid(&mut |oid| {
-        if oid.to_string().starts_with(&base) {
-            let commit = matches!(backend.odb().header(&oid)?, Some((Kind::Commit | Kind::Tag, _)));
-            if commit { &mut commits } else { &mut others }.insert(oid);
-        }
+    backend.odb().each_with_prefix(&prefix, &mut |oid| {
+        let commit = matches!(backend.odb().header(&oid)?, Some((Kind::Commit | Kind::Tag, _)));
+        if commit { &mut commits } else { &mut others }.insert(oid);
         Ok(())
     })?;
     // Where a commit is meant as a rule, one commit among other objects is meant.
     let found = if commits.is_empty() { others } else { commits };
     match (found.first(), found.len()) {
         (Some(oid), 1) => Ok(Cow::Owned(format!("{oid}{rest}"))),
-        (Some(_), many) => Err(RevisionError::Ambiguous { digits: base, count: many }.into()),
+        (Some(_), many) => Err(RevisionError::Ambiguous { digits: prefix.to_string(), count: many }.into()),
         (None, _) => Ok(Cow::Borrowed(text)),
     }
 }
