@@ -32,6 +32,7 @@ mod reached;
 mod retention;
 mod snapshot;
 mod sweep;
+mod sweep_list;
 mod wrap;
 
 pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize, absent_commits};
@@ -48,6 +49,7 @@ pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
 pub(crate) use sweep::TOLD_EVERY;
 pub use sweep::{CutRules, ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
+pub use sweep_list::SweepList;
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.

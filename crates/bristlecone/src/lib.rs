@@ -64,8 +64,8 @@ pub use backend::{
     AbsentCommit, AbsentCommits, AbsentReason, Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached,
     Capabilities, Counted, Counts, Cut, CutRules, CutSize, DEEPENED, Damage, Durability, Expected, Keep, Latencies,
     Layered, MemoryBackend, ObjectChildren, Pin, Pins, Position, Reached, ReadOnly, RefMove, RefTarget, Retention,
-    Roots, SHALLOW, Snapshot, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept, absent_commits,
-    check_moves,
+    Roots, SHALLOW, Snapshot, SweepDue, SweepLimits, SweepList, SweepStatus, SweepStep, SweepWatch, Swept,
+    absent_commits, check_moves,
 };
 pub use bristlecone_core as core;
 #[cfg(feature = "git")]

@@ -16,13 +16,10 @@ use std::{
         PoisonError,
         atomic::Ordering::{Acquire, Relaxed, Release},
     },
-    thread,
-    time::Duration,
-    vec,
 };
 
 use bristlecone::{
-    Error, Oid, Reached, RefTarget, Result, Roots, SweepLimits, SweepStatus, SweepStep, Swept, engine::StoreLockGuard,
+    Error, Oid, Reached, RefTarget, Result, Roots, SweepLimits, SweepList, Swept, engine::StoreLockGuard,
 };
 
 use super::{
@@ -35,12 +32,8 @@ use crate::env::{Code, LOCK, WriteTxn};
 #[cfg(test)]
 mod tests;
 
-/// One transaction removes this many objects at most.
-const STEP_OBJECTS: usize = 4096;
-/// About as many bytes, of pages that lead to those, it writes.
+/// About as many bytes a transaction writes, of pages that lead to what it removes.
 const STEP_BYTES: u64 = 1 << 24;
-/// How long the lock is free between two of them: who waits for it looks each millisecond.
-const STEP_PAUSE: Duration = Duration::from_millis(2);
 
 /// Rounds beside appends. What so few objects bring during one waits until appends do.
 const ROUNDS_MAX: usize = 24;
@@ -55,10 +48,7 @@ struct Sweep<'s> {
     roots: &'s Roots<'s>,
     noted: NotedAppends<'s>,
     live: Reached,
-    /// What was chosen and is not removed yet, with the bytes of each, no object before those that name it.
-    rest: vec::IntoIter<(Oid, u64)>,
-    /// What was removed.
-    swept: Swept,
+    list: SweepList,
 }
 
 /// Notes what this process appends, until it is dropped.
@@ -106,26 +96,16 @@ impl OpenStore {
         let guard = self.lock_alone()?;
         let noted = NotedAppends::begin(self)?;
         drop(guard);
-        let (live, rest, swept) = (Reached::default(), Vec::new().into_iter(), Swept::default());
-        let mut sweep = Sweep { store: self, roots, noted, live, rest, swept };
+        let (live, list) = (Reached::default(), SweepList::default());
+        let mut sweep = Sweep { store: self, roots, noted, live, list };
         sweep.mark_beside_appends(self.young_objects(LOOK_BYTES)?)?;
         sweep.choose(limits)?;
         // Choosing may take as long as marking.
         sweep.mark_beside_appends(Vec::new())?;
         let mut stepped = sweep.begin(limits);
         loop {
-            let told = sweep.told(limits);
-            stepped?;
-            if sweep.rest.as_slice().is_empty() {
-                return Ok(sweep.swept);
-            }
-            match told {
-                Err(error) if sweep.swept.objects == 0 => return Err(error),
-                Err(_) => {
-                    sweep.leave_rest();
-                    return Ok(sweep.swept);
-                }
-                Ok(()) => thread::sleep(STEP_PAUSE),
+            if let Some(swept) = sweep.list.after_step(stepped, roots, limits)? {
+                return Ok(swept);
             }
             stepped = sweep.go_on();
         }
@@ -263,9 +243,7 @@ impl Sweep<'_> {
         let (store, mut dead) = (self.store, Vec::new());
         let mut each = |oid: Oid, _: u64| dead.extend((!self.live.contains(&oid)).then_some(oid));
         store.each_append_in_parts(LOOK_BYTES, &mut each)?;
-        let (chosen, swept) = self.roots.choose(|oid| store.read(oid), &dead, limits)?;
-        (self.rest, self.swept.more) = (chosen.into_iter(), swept.more);
-        Ok(())
+        self.list.choose(self.roots, |oid| store.read(oid), &dead, limits)
     }
 
     /// Marks what refs, snapshots and roots lead to, and some more objects.
@@ -299,11 +277,7 @@ impl Sweep<'_> {
             return self.step();
         }
         self.mark_rest()?;
-        for (oid, bytes) in self.rest.by_ref() {
-            if !self.live.contains(&oid) {
-                (self.swept.objects, self.swept.bytes) = (self.swept.objects + 1, self.swept.bytes + bytes);
-            }
-        }
+        self.list.count_rest(&self.live);
         Ok(())
     }
 
@@ -314,24 +288,11 @@ impl Sweep<'_> {
             Ok(_guard) if !self.noted.are_foreign() => self.step(),
             // It has the store open, or its lock, or wrote.
             Ok(_) | Err(Error::Locked { .. } | Error::Usage { .. }) => {
-                self.leave_rest();
+                self.list.leave_rest();
                 Ok(())
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Tells what was removed by now, also where a step failed.
-    fn told(&self, limits: &SweepLimits) -> Result<()> {
-        let Swept { objects, bytes, .. } = self.swept;
-        let status = SweepStatus::new(SweepStep::Remove, objects, bytes);
-        if limits.dry_run { Ok(()) } else { self.roots.tell(&status) }
-    }
-
-    /// Leaves to the next sweep what was chosen and is not removed yet.
-    fn leave_rest(&mut self) {
-        self.rest = Vec::new().into_iter();
-        self.swept.more = true;
     }
 
     /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock.
@@ -341,13 +302,7 @@ impl Sweep<'_> {
         // From here on no snapshot keeps anything new.
         let _alone = store.dropping.write().unwrap_or_else(PoisonError::into_inner);
         self.live.reach(&self.roots.unwatched(), |oid| store.read(oid), store.pins.roots())?;
-        let (mut dead, mut dead_bytes) = (Vec::new(), 0);
-        for (oid, bytes) in self.rest.by_ref().take(STEP_OBJECTS) {
-            if !self.live.contains(&oid) {
-                dead.push(oid);
-                dead_bytes += bytes;
-            }
-        }
+        let (mut dead, dead_bytes) = self.list.next_step(&self.live);
         if dead.is_empty() {
             return Ok(());
         }
@@ -361,8 +316,7 @@ impl Sweep<'_> {
             (state.sweeps, state.txn) = (state.sweeps + 1, txn.id());
             Ok(txn.put(store.meta, STATE_KEY, &state.encode())?)
         })?;
-        let swept = &mut self.swept;
-        (swept.objects, swept.bytes) = (swept.objects + dead.len() as u64, swept.bytes + dead_bytes);
+        self.list.note_removed(dead.len(), dead_bytes);
         store.sweeps.store(store.state()?.sweeps, Release);
         Ok(())
     }

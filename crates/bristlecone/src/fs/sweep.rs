@@ -5,7 +5,7 @@
 //! say that a sweep is under way. Whoever writes next after a process that was stopped, or a power cut, removes the rest of the list
 //! first. So no object ever stays without what is below it.
 
-use std::{collections::BTreeSet, fmt::Write as _, mem, thread, time::Duration, vec};
+use std::{collections::BTreeSet, fmt::Write as _, mem};
 
 use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Reached, RefTarget, Roots, SweepLimits, SweepStatus, SweepStep, Swept},
+    backend::{Reached, RefTarget, Roots, SweepLimits, SweepList, Swept},
     sync::{lock, read_lock, write_lock},
 };
 
@@ -25,11 +25,6 @@ use crate::{
 const SWEEP: &str = "sweep";
 /// No list is longer: it would be of a hundred million objects.
 const SWEEP_BYTES_MAX: u64 = 1 << 33;
-
-/// One step looks at this many objects at most.
-const STEP_OBJECTS: usize = 4096;
-/// How long the lock is free between two steps: who waits for it looks each millisecond.
-const STEP_PAUSE: Duration = Duration::from_millis(2);
 
 /// Rounds beside appends. What so few objects bring during one waits until appends do.
 const ROUNDS_MAX: usize = 24;
@@ -41,10 +36,7 @@ struct Sweep<'s> {
     roots: &'s Roots<'s>,
     appends: NotedAppends<'s>,
     reached: Reached,
-    /// What was chosen and is not removed yet, with the bytes of each, no object before those that name it.
-    rest: vec::IntoIter<(Oid, u64)>,
-    /// What was removed.
-    swept: Swept,
+    list: SweepList,
 }
 
 /// Notes what this process appends, until it is dropped: a sweep that held a snapshot instead would have all of it kept, and look
@@ -96,31 +88,21 @@ impl FsState {
             self.make_durable(writer, None)?;
             Ok(NotedAppends::begin(self))
         })?;
-        let (reached, rest, swept) = (Reached::default(), Vec::new().into_iter(), Swept::default());
-        let mut sweep = Sweep { state: self, roots, appends, reached, rest, swept };
+        let (reached, list) = (Reached::default(), SweepList::default());
+        let mut sweep = Sweep { state: self, roots, appends, reached, list };
         sweep.mark_beside_appends(self.young())?;
         sweep.choose(limits)?;
         // Choosing may take as long as marking.
         sweep.mark_beside_appends(Vec::new())?;
         let mut stepped = self.locked(|writer| sweep.begin(writer, limits));
         loop {
-            let told = sweep.told(limits);
-            stepped?;
-            if sweep.rest.as_slice().is_empty() {
-                return Ok(sweep.swept);
-            }
-            match told {
-                Err(error) if sweep.swept.objects == 0 => return Err(error),
-                Err(_) => {
-                    sweep.leave_rest();
-                    return Ok(sweep.swept);
-                }
-                Ok(()) => thread::sleep(STEP_PAUSE),
+            if let Some(swept) = sweep.list.after_step(stepped, roots, limits)? {
+                return Ok(swept);
             }
             stepped = match self.locked(|writer| sweep.go_on(writer)) {
                 // Another process holds the lock.
                 Err(Error::Locked { .. }) => {
-                    sweep.leave_rest();
+                    sweep.list.leave_rest();
                     Ok(())
                 }
                 done => done,
@@ -239,9 +221,7 @@ impl Sweep<'_> {
     fn choose(&mut self, limits: &SweepLimits) -> Result<(), Error> {
         let state = self.state;
         let dead: Vec<Oid> = object_ids(&state.files)?.filter(|oid| !self.reached.contains(oid)).collect();
-        let (chosen, swept) = self.roots.choose(|oid| state.read(oid), &dead, limits)?;
-        (self.rest, self.swept.more) = (chosen.into_iter(), swept.more);
-        Ok(())
+        self.list.choose(self.roots, |oid| state.read(oid), &dead, limits)
     }
 
     /// Marks what came since it was last looked, and what refs and snapshots lead to now. The caller holds the store's lock.
@@ -265,11 +245,7 @@ impl Sweep<'_> {
             return self.step(writer);
         }
         self.mark_rest()?;
-        for (oid, bytes) in self.rest.by_ref() {
-            if !self.reached.contains(&oid) {
-                (self.swept.objects, self.swept.bytes) = (self.swept.objects + 1, self.swept.bytes + bytes);
-            }
-        }
+        self.list.count_rest(&self.reached);
         Ok(())
     }
 
@@ -280,26 +256,13 @@ impl Sweep<'_> {
             Ok(()) if !self.appends.are_foreign() => {}
             // It has the store open, or wrote.
             Ok(()) | Err(Error::Locked { .. } | Error::Usage { .. }) => {
-                self.leave_rest();
+                self.list.leave_rest();
                 return Ok(());
             }
             failed => return failed,
         }
         self.state.make_durable(writer, None)?;
         self.step(writer)
-    }
-
-    /// Tells what was removed by now, also where a step failed.
-    fn told(&self, limits: &SweepLimits) -> Result<(), Error> {
-        let Swept { objects, bytes, .. } = self.swept;
-        let status = SweepStatus::new(SweepStep::Remove, objects, bytes);
-        if limits.dry_run { Ok(()) } else { self.roots.tell(&status) }
-    }
-
-    /// Leaves to the next sweep what was chosen and is not removed yet.
-    fn leave_rest(&mut self) {
-        self.rest = Vec::new().into_iter();
-        self.swept.more = true;
     }
 
     /// Removes some of what was chosen, unless something leads to it by now. The caller holds the store's lock, and everything is
@@ -310,13 +273,7 @@ impl Sweep<'_> {
         // From here on no snapshot is taken.
         let mut refs = write_lock(&state.refs);
         self.reached.reach(&self.roots.unwatched(), |oid| state.read(oid), state.pins.roots())?;
-        let (mut dead, mut dead_bytes) = (Vec::new(), 0);
-        for (oid, bytes) in self.rest.by_ref().take(STEP_OBJECTS) {
-            if !self.reached.contains(&oid) {
-                dead.push(oid);
-                dead_bytes += bytes;
-            }
-        }
+        let (dead, dead_bytes) = self.list.next_step(&self.reached);
         if dead.is_empty() {
             return Ok(());
         }
@@ -326,8 +283,7 @@ impl Sweep<'_> {
         (table.sweeps, table.sweeping) = (table.sweeps + 1, true);
         state.write_known_refs(&mut refs, table, true)?;
         // Where a removal fails, the next holder of the lock removes the rest of the list.
-        let swept = &mut self.swept;
-        (swept.objects, swept.bytes) = (swept.objects + dead.len() as u64, swept.bytes + dead_bytes);
+        self.list.note_removed(dead.len(), dead_bytes);
         state.remove_listed(&mut refs, &dead)?;
         writer.unsynced.clear()
     }

@@ -4,7 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Batch, Durability, Kind, Object, Sink, engine::FormatTag};
+use bristlecone::{Batch, Durability, Kind, Object, Sink, SweepStatus, SweepStep, engine::FormatTag};
 
 use super::{
     super::{LmdbOptions, append::CallerAppends, snapshot::LmdbSnapshot},
@@ -107,7 +107,7 @@ fn what_is_appended_during_the_last_round_beside_appends_stays() {
 fn appends_go_on_while_a_sweep_chooses_what_goes_and_between_its_steps() {
     let dir = tempfile::tempdir().unwrap();
     let store = make(dir.path());
-    let many = STEP_OBJECTS as u16 + 100;
+    let many = SweepList::STEP_OBJECTS as u16 + 100;
     let gone: Vec<Oid> = (1..=many).map(oid).collect();
     append(&store, &gone);
     let [beside, between] = [60_001, 60_002].map(oid);
@@ -147,7 +147,7 @@ fn appends_go_on_while_a_sweep_chooses_what_goes_and_between_its_steps() {
 fn who_watches_a_sweep_ends_it_between_two_steps() {
     let dir = tempfile::tempdir().unwrap();
     let store = make(dir.path());
-    let many = STEP_OBJECTS as u16 + 100;
+    let many = SweepList::STEP_OBJECTS as u16 + 100;
     append(&store, &(1..=many).map(oid).collect::<Vec<Oid>>());
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| -> Result<()> { Ok(()) };
     let watch = |status: &SweepStatus| -> Result<()> {
@@ -155,7 +155,7 @@ fn who_watches_a_sweep_ends_it_between_two_steps() {
     };
     let sweep = || store.sweep(&Roots::new(&[], &children).watch(&watch), &SweepLimits::default()).unwrap();
     let (first, second) = (sweep(), sweep());
-    assert_eq!((first.objects, first.more), (STEP_OBJECTS as u64, true));
+    assert_eq!((first.objects, first.more), (SweepList::STEP_OBJECTS as u64, true));
     assert_eq!((second.objects, second.more), (100, false));
 }
 
@@ -163,7 +163,7 @@ fn who_watches_a_sweep_ends_it_between_two_steps() {
 fn what_a_refused_append_needs_stays_until_it_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let store = make(dir.path());
-    let many = STEP_OBJECTS as u16 + 100;
+    let many = SweepList::STEP_OBJECTS as u16 + 100;
     let all: Vec<Oid> = (1..=many).map(oid).collect();
     append(&store, &all);
     let needed = Cell::new(None::<Oid>);
