@@ -22,7 +22,9 @@ impl Bytes {
     pub(super) fn zeros(path: Option<&Path>, bytes: usize) -> Result<Self, IndexError> {
         let Some(path) = path else {
             let map = MmapMut::map_anon(bytes).map_err(failed(None))?;
-            return Ok(Self { map, file: None });
+            let bytes = Self { map, file: None };
+            bytes.expect_lookups();
+            return Ok(bytes);
         };
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
         let file = options.map_err(failed(Some(path)))?;
@@ -47,13 +49,19 @@ impl Bytes {
         Ok(Self { map, file: Some((file, path.to_owned())) })
     }
 
+    /// Says that all parts will be read before long, in no order: huge pages are right where the system has them.
+    pub(super) fn expect_lookups(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = self.map.advise(memmap2::Advice::HugePage);
+    }
+
     /// Adds zeros up to a length.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), IndexError> {
         match &self.file {
             None => {
-                let mut map = MmapMut::map_anon(bytes).map_err(failed(None))?;
-                map[..self.map.len()].copy_from_slice(&self.map);
-                self.map = map;
+                let mut grown = Self::zeros(None, bytes)?;
+                grown[..self.map.len()].copy_from_slice(&self.map);
+                *self = grown;
             }
             Some((file, path)) => {
                 let file = file.try_clone().map_err(failed(Some(path)))?;

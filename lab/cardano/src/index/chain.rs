@@ -11,7 +11,7 @@ use super::{
     IndexError, IndexPart, Indexed, Slots,
     bytes::failed,
     records::{Field, Records},
-    table::{Added, GROWN_MAX, Table},
+    table::{Added, GROWN_MAX, Glance, Table},
 };
 use crate::{BlockHash, BlockPlace, Point};
 
@@ -106,15 +106,27 @@ impl Chain {
 
     #[inline]
     pub(super) fn by_hash(&self, hash: &BlockHash) -> Result<Option<Indexed>, IndexError> {
-        match self.table.find(hash, &self.records)? {
-            Some(number) => self.records.found(number),
-            None => Ok(None),
+        match self.table.glance(hash) {
+            Glance::Likely(number) => {
+                if let Some(block) = self.records.with_hash(number, hash) {
+                    return Ok(Some(block));
+                }
+            }
+            Glance::Absent => return Ok(None),
+            Glance::Unknown => {}
         }
+        self.search(hash)
+    }
+
+    /// Finds a block in all places where it may be.
+    #[inline(never)]
+    fn search(&self, hash: &BlockHash) -> Result<Option<Indexed>, IndexError> {
+        self.table.find(hash, &self.records)?.map(|number| self.records.get(number)).transpose()
     }
 
     #[inline]
     pub(super) fn has(&self, hash: &BlockHash) -> Result<bool, IndexError> {
-        Ok(self.table.find(hash, &self.records)?.is_some())
+        Ok(self.by_hash(hash)?.is_some())
     }
 
     pub(super) fn by_slot(&self, slot: u64) -> Result<Option<Indexed>, IndexError> {

@@ -135,14 +135,10 @@ impl Records {
         }
     }
 
-    /// Returns what [`get`](Self::get) does as a lookup gives it. Written out: a block that is moved from one result into
-    /// another costs a lookup up to a quarter of its time.
+    /// Returns the record of a number if it has a hash and its checksum is right.
     #[inline]
-    pub(super) fn found(&self, number: u32) -> Result<Option<Indexed>, IndexError> {
-        match self.verified(number) {
-            Some(line) => Ok(Some(decoded(line))),
-            None => Err(self.wrong(number)),
-        }
+    pub(super) fn with_hash(&self, number: u32, hash: &BlockHash) -> Option<Indexed> {
+        self.verified(number).filter(|line| line[..32] == hash.0).map(decoded)
     }
 
     /// Returns the line of a record if its checksum is right.

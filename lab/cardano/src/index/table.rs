@@ -49,6 +49,17 @@ pub(super) enum Added {
     Full,
 }
 
+/// What the bucket of a hash says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Glance {
+    /// A record to look at. Nothing is checked: it may be another one, or be named by an entry that is not there.
+    Likely(u32),
+    /// The bucket, whose checksum is right, says that the hash is absent.
+    Absent,
+    /// A search will tell.
+    Unknown,
+}
+
 impl Table {
     /// Makes an empty table that holds `entries` entries without growing.
     pub(super) fn create(path: Option<&Path>, id: u64, seed: [u64; 2], entries: u32) -> Result<Self, IndexError> {
@@ -61,6 +72,7 @@ impl Table {
 
     fn with_bits(path: Option<&Path>, id: u64, seed: [u64; 2], bits: u32) -> Result<Self, IndexError> {
         let bytes = Bytes::zeros(path, HEADER_BYTES + (LINE_BYTES << bits))?;
+        bytes.expect_lookups();
         let mut table = Self { bytes, bits, id, seed, clean: false };
         table.write_header(None);
         Ok(table)
@@ -83,6 +95,7 @@ impl Table {
             && (BITS_MIN..=32).contains(&bits)
             && bytes.len() == HEADER_BYTES + (LINE_BYTES << bits);
         let seed = [word(header, 3), word(header, 4)];
+        bytes.expect_lookups();
         Ok(fits.then_some(Self { bytes, bits, id, seed, clean: true }))
     }
 
@@ -122,8 +135,22 @@ impl Table {
         count as u64 >= load_max(self.bits)
     }
 
-    /// Finds the number of the record with a hash.
+    /// Looks into the bucket of a hash alone, at what it names first. That mostly is enough.
     #[inline]
+    pub(super) fn glance(&self, hash: &BlockHash) -> Glance {
+        let (home, print) = self.home(hash);
+        let bucket = self.bucket(home);
+        let same = equal(bucket, print);
+        if same != 0 {
+            Glance::Likely(record(bucket, same.trailing_zeros() as usize / 16))
+        } else if passed(bucket) == 0 && word(bucket, 7) == sum(bucket, 0, self.id, home) {
+            Glance::Absent
+        } else {
+            Glance::Unknown
+        }
+    }
+
+    /// Finds the number of the record with a hash.
     pub(super) fn find(&self, hash: &BlockHash, records: &Records) -> Result<Option<u32>, IndexError> {
         let (home, print) = self.home(hash);
         for distance in 0..PROBES_MAX {
@@ -322,13 +349,18 @@ const fn load_max(bits: u32) -> u64 {
 /// Returns the lanes with a fingerprint, the highest bit of 16 for each. A lane above a true one may be wrong.
 #[inline]
 fn matching(bucket: &Line, print: u16) -> u128 {
+    let (same, used) = (equal(bucket, print), used(bucket));
+    if used >= ENTRIES { same } else { same & ((1 << (used * 16)) - 1) }
+}
+
+/// Returns what [`matching`] does, of lanes without an entry too.
+#[inline]
+fn equal(bucket: &Line, print: u16) -> u128 {
     const ONES: u128 = 0x0001_0001_0001_0001_0001_0001_0001_0001;
     let mut prints = [0; 16];
     prints.copy_from_slice(&bucket[..16]);
     let differ = u128::from_le_bytes(prints) ^ (ONES * u128::from(print));
-    let zero = differ.wrapping_sub(ONES) & !differ & (ONES << 15);
-    let used = used(bucket);
-    if used >= ENTRIES { zero } else { zero & ((1 << (used * 16)) - 1) }
+    differ.wrapping_sub(ONES) & !differ & (ONES << 15)
 }
 
 #[inline]
