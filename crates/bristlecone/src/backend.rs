@@ -421,7 +421,7 @@ pub(crate) fn peek_record<'a>(bytes: &'a [u8], oid: &[u8]) -> Option<&'a [u8]> {
 ///
 /// A search in a piece reads a line of the cache here and there, and learns from each where the next one is. If none is in
 /// the cache, it waits for each of them in turn. Nothing waits for these loads, so they are under way at once: lookups at
-/// random in a directory of a million entries take two thirds of the time, and others no more than before.
+/// random in a directory of a million entries take two thirds of the time, and those that the cache answers up to 4 % more.
 #[inline(always)]
 fn fetch_ahead(bytes: &[u8]) {
     const LINE: usize = 64;
