@@ -226,7 +226,13 @@ fn object(record: &[u8], place: usize) -> Object<'_> {
 struct NastySnapshot {
     shared: Arc<NastyShared>,
     lent: boxcar::Vec<Arc<RecordMemory>>,
-    pin: Option<Pin>,
+    pin: Option<Pin<NastyShared>>,
+}
+
+impl AsRef<Pins> for NastyShared {
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
 }
 
 impl NastySnapshot {
@@ -319,7 +325,7 @@ impl Backend for Nasty {
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         let state = lock(&self.0.state);
-        let pin = Some(self.0.pins.pin(state.position, state.appended, roots));
+        let pin = Some(Pin::new(self.0.clone(), state.position, state.appended, roots));
         Arc::new(NastySnapshot { shared: self.0.clone(), lent: boxcar::Vec::new(), pin })
     }
 

@@ -88,6 +88,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns the position of the last move of a ref: a total order of all moves, of which a later one has a higher
     /// position. `None` where the backend has none ([`Capabilities::positions`]).
     ///
+    /// While the position stays, so do all refs, whichever process moves them: [`crate::Branch::tree`] reads none anew then.
+    ///
     /// # Errors
     /// As [`Backend::get_ref`].
     fn position(&self) -> Result<Option<Position>, Error> {

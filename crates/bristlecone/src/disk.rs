@@ -30,8 +30,8 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix};
 use crate::{
     Error,
     backend::{
-        AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove,
-        RefTarget, Retention, Roots, Snapshot, SweepDue, SweepLimits, Swept,
+        AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Position, RefMove, RefTarget,
+        Retention, Roots, Snapshot, SweepDue, SweepLimits, Swept,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -77,6 +77,7 @@ mod roll;
 mod salvage;
 mod sealed;
 mod segment;
+mod snapshot;
 mod spare;
 mod state;
 mod stats;
@@ -107,6 +108,7 @@ use log::{DiskCounters, DiskState, LogWriter, Tail};
 use moved::MovedPlaces;
 use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHead};
+use snapshot::DiskSnapshot;
 pub use stats::{Collected, ReaderBehind};
 use table::SegmentTable;
 use verified::BitMemory;
@@ -354,7 +356,7 @@ impl DiskBackend {
             bits,
             background,
             unreached: unreached::Unreached::default(),
-            pins: Pins::default(),
+            pins: crate::Pins::default(),
         };
         // Before anything is read.
         shared.begin_reading();
@@ -595,61 +597,6 @@ impl Drop for DiskState {
     }
 }
 
-/// What can be read of a store on disk. Segments that were opened stay open as long as the store.
-#[derive(Debug)]
-struct DiskSnapshot {
-    shared: Arc<DiskState>,
-    table: Arc<SegmentTable>,
-    pin: Pin,
-}
-
-impl Drop for DiskSnapshot {
-    fn drop(&mut self) {
-        if self.table.state.epoch != self.shared.tables.epoch() {
-            self.table = self.shared.table();
-            self.shared.left_table();
-        }
-    }
-}
-
-impl Snapshot for DiskSnapshot {
-    #[inline]
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.shared.view(&self.table).peek(oid, at)
-    }
-
-    #[inline]
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.shared.view(&self.table).read(at)
-    }
-
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.view(&self.table).locate(oid)
-    }
-
-    fn sweeps(&self) -> Option<u64> {
-        Some(self.table.state.epoch)
-    }
-
-    fn position(&self) -> Option<Position> {
-        Some(self.pin.position())
-    }
-
-    fn keep(&self, root: &Oid) {
-        self.pin.keep(root);
-    }
-
-    fn refresh(&mut self, roots: &[Oid]) -> bool {
-        let end = self.shared.published.end();
-        self.pin.move_to(Position(end), end, roots);
-        if self.table.state.epoch != self.shared.tables.epoch() {
-            self.table = self.shared.table();
-            self.shared.left_table();
-        }
-        true
-    }
-}
-
 impl Backend for DiskBackend {
     fn name(&self) -> &'static str {
         "disk"
@@ -671,10 +618,7 @@ impl Backend for DiskBackend {
     }
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
-        let end = self.shared.published.end();
-        let pin = self.shared.pins.pin(Position(end), end, roots);
-        // After the pin: what it holds is not dropped from a table that is taken later.
-        Arc::new(DiskSnapshot { shared: self.shared.clone(), table: self.shared.table(), pin })
+        Arc::new(DiskSnapshot::new(&self.shared, roots))
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {

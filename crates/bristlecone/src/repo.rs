@@ -21,6 +21,7 @@ mod collector;
 mod commit;
 mod history;
 mod identity;
+mod last_head;
 mod open;
 mod refname;
 mod retention;

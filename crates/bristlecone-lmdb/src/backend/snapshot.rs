@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bristlecone::{
-    Damage, Error, Location, ObjRef, Object, Oid, OidPrefix, Pin, Position, Result, Snapshot,
+    Damage, Error, Location, ObjRef, Object, Oid, OidPrefix, Pin, Pins, Position, Result, Snapshot,
     storage::{OpenMode, StorageFile, retry},
 };
 
@@ -25,9 +25,12 @@ const WALK_BYTES: usize = 1 << 20;
 
 /// What can be read, and what is not to be dropped.
 #[derive(Debug)]
-pub(super) struct LmdbSnapshot {
-    store: Arc<OpenStore>,
-    pin: Pin,
+pub(super) struct LmdbSnapshot(Pin<OpenStore>);
+
+impl AsRef<Pins> for OpenStore {
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
 }
 
 impl LmdbSnapshot {
@@ -35,42 +38,43 @@ impl LmdbSnapshot {
         let dropping = (!roots.is_empty()).then(|| store.keep_all());
         // Pinned first, no later than now, and then moved on: what refs leave in between stays.
         let (position, appends) = (store.position.load(Acquire), store.appends.load(Acquire));
-        let mut pin = store.pins.pin(Position(position), appends, roots);
+        let mut pin = Pin::new(store.clone(), Position(position), appends, roots);
         drop(dropping);
         // A failure shows again when something is read; until then more is kept than need be.
         if let Ok(state) = store.state() {
             store.note_snapshot(&state);
             pin.move_to(Position(state.position), state.appends, roots);
         }
-        Self { store: store.clone(), pin }
+        Self(pin)
     }
 }
 
 impl Snapshot for LmdbSnapshot {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        self.store.read(&at.oid)
+        self.0.store().read(&at.oid)
     }
 
     /// Returns "nowhere in particular" for an object that is there: it need not be written again.
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.store.locate(oid)
+        self.0.store().locate(oid)
     }
 
     fn position(&self) -> Option<Position> {
-        Some(self.pin.position())
+        Some(self.0.position())
     }
 
     fn keep(&self, root: &Oid) {
-        let _dropping = self.store.keep_all();
-        self.pin.keep(root);
+        let _dropping = self.0.store().keep_all();
+        self.0.keep(root);
     }
 
     fn refresh(&mut self, roots: &[Oid]) -> bool {
         // What was pinned until now keeps all that this looks at.
-        let Ok(state) = self.store.state() else { return false };
-        let _dropping = (!roots.is_empty()).then(|| self.store.keep_all());
-        self.store.note_snapshot(&state);
-        self.pin.move_to(Position(state.position), state.appends, roots);
+        let store = self.0.store().clone();
+        let Ok(state) = store.state() else { return false };
+        let _dropping = (!roots.is_empty()).then(|| store.keep_all());
+        store.note_snapshot(&state);
+        self.0.move_to(Position(state.position), state.appends, roots);
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Acquire};
 
-use bristlecone::{Bytes, Error, Location, ObjRef, Object, Oid, Pin, Position, Result, Snapshot};
+use bristlecone::{Bytes, Error, Location, ObjRef, Object, Oid, Pin, Pins, Position, Result, Snapshot};
 
 use super::{
     open_store::{OpenStore, read_lock},
@@ -14,8 +14,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct LsmSnapshot {
     shelf: Arc<Shelf>,
-    store: Arc<OpenStore>,
-    pin: Pin,
+    pin: Pin<OpenStore>,
     // How many sweeps had begun: pages on the shelf show what later ones drop, where a hint leads to it.
     sweeps: u64,
 }
@@ -24,10 +23,10 @@ impl OpenStore {
     /// Returns what can be read from now on.
     pub(super) fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> LsmSnapshot {
         let refs = read_lock(&self.refs);
-        let pin = self.pins.pin(Position(refs.state.position), refs.state.end, roots);
+        let pin = Pin::new(self.clone(), Position(refs.state.position), refs.state.end, roots);
         let sweeps = self.sweeps.load(Acquire);
         drop(refs);
-        LsmSnapshot { shelf: self.pages.shelf(), store: self.clone(), pin, sweeps }
+        LsmSnapshot { shelf: self.pages.shelf(), pin, sweeps }
     }
 
     /// Returns where an object is; `None` if there is no such object.
@@ -71,6 +70,12 @@ impl OpenStore {
     }
 }
 
+impl AsRef<Pins> for OpenStore {
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
+}
+
 impl LsmSnapshot {
     /// Returns the record at a place, if its page is on the shelf.
     #[inline]
@@ -96,7 +101,7 @@ impl Snapshot for LsmSnapshot {
         if let Some(object) = self.lent_object(&at.oid, at.at) {
             return Ok(Some(object));
         }
-        let Some(object) = self.store.read(at)? else { return Ok(None) };
+        let Some(object) = self.pin.store().read(at)? else { return Ok(None) };
         // Reading put the page on the shelf of now, which is this one most of the time.
         match self.lent_object(&at.oid, object.location()) {
             Some(lent) => Ok(Some(lent)),
@@ -105,7 +110,7 @@ impl Snapshot for LsmSnapshot {
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.store.locate(oid).ok().flatten()
+        self.pin.store().locate(oid).ok().flatten()
     }
 
     fn position(&self) -> Option<Position> {
@@ -118,16 +123,17 @@ impl Snapshot for LsmSnapshot {
 
     fn keep(&self, root: &Oid) {
         // No sweep is under way.
-        let _refs = read_lock(&self.store.refs);
+        let _refs = read_lock(&self.pin.store().refs);
         self.pin.keep(root);
     }
 
     fn refresh(&mut self, roots: &[Oid]) -> bool {
-        let refs = read_lock(&self.store.refs);
+        let store = self.pin.store().clone();
+        let refs = read_lock(&store.refs);
         self.pin.move_to(Position(refs.state.position), refs.state.end, roots);
-        self.sweeps = self.store.sweeps.load(Acquire);
+        self.sweeps = store.sweeps.load(Acquire);
         drop(refs);
-        self.shelf = self.store.pages.shelf();
+        self.shelf = store.pages.shelf();
         true
     }
 }

@@ -193,6 +193,7 @@ impl Backend for Layered {
         let upper = self.upper.capabilities();
         let lower = || self.lower.iter().map(|store| store.capabilities());
         Capabilities {
+            positions: upper.positions && lower().all(|store| store.positions),
             metadata_words: upper.metadata_words && lower().all(|store| store.metadata_words),
             retention: false,
             git: upper.git.or_else(|| lower().find_map(|store| store.git)),
@@ -363,7 +364,21 @@ impl Backend for Layered {
         }
     }
 
-    pass_backend! { upper: name, position, sweeps, sweep_due, write_derived }
+    fn position(&self) -> Result<Option<Position>, Error> {
+        let mut sum = Some(Position(0));
+        for store in self.layers() {
+            sum = later(sum, store.position()?);
+        }
+        Ok(sum)
+    }
+
+    pass_backend! { upper: name, sweeps, sweep_due, write_derived }
+}
+
+/// Returns the position among the moves of several stores: no ref of any of them moves without its rising. `None` where one
+/// of them has none.
+fn later(sum: Option<Position>, next: Option<Position>) -> Option<Position> {
+    Some(Position(sum?.0.saturating_add(next?.0)))
 }
 
 /// What is read from several stores, of which the upper one is first.
@@ -410,7 +425,7 @@ impl Snapshot for LayeredSnapshot {
     }
 
     fn position(&self) -> Option<Position> {
-        self.layers[0].position()
+        self.layers.iter().map(|store| store.position()).fold(Some(Position(0)), later)
     }
 
     fn sweeps(&self) -> Option<u64> {

@@ -158,9 +158,9 @@ impl MemoryState {
 
     fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> MemorySnapshot {
         let refs = read_lock(&self.refs);
-        let pin = self.pins.pin(refs.position, self.batches.count() as u64, roots);
+        let pin = Pin::new(self.clone(), refs.position, self.batches.count() as u64, roots);
         let sweeps = self.sweeps.load(Acquire);
-        MemorySnapshot { tables: Tables::new(self.arena.table()), shared: self.clone(), pin, sweeps }
+        MemorySnapshot { tables: Tables::new(self.arena.table()), pin, sweeps }
     }
 
     /// Calls `each` for every object whose id is wanted.
@@ -226,10 +226,16 @@ impl Tables {
 #[derive(Debug)]
 struct MemorySnapshot {
     tables: Tables,
-    shared: Arc<MemoryState>,
-    pin: Pin,
+    pin: Pin<MemoryState>,
     // How many sweeps had begun: the tables show what later ones drop, where a hint leads to it.
     sweeps: u64,
+}
+
+impl AsRef<Pins> for MemoryState {
+    #[inline]
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
 }
 
 impl MemorySnapshot {
@@ -258,19 +264,19 @@ impl Snapshot for MemorySnapshot {
             return Ok(Some(object));
         }
         loop {
-            let Some(found) = self.shared.locate(&at.oid) else { return Ok(None) };
+            let Some(found) = self.pin.store().locate(&at.oid) else { return Ok(None) };
             if let Some(object) = self.at(&at.oid, found) {
                 return Ok(Some(object));
             }
             // It was appended or moved since the tables were taken; if it moves on meanwhile, there is another.
-            if !self.tables.add(&self.shared.arena.table()) && self.shared.locate(&at.oid) == Some(found) {
+            if !self.tables.add(&self.pin.store().arena.table()) && self.pin.store().locate(&at.oid) == Some(found) {
                 return Ok(None);
             }
         }
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.locate(oid)
+        self.pin.store().locate(oid)
     }
 
     fn position(&self) -> Option<Position> {
@@ -283,16 +289,17 @@ impl Snapshot for MemorySnapshot {
 
     fn keep(&self, root: &Oid) {
         // No sweep is under way.
-        let _refs = read_lock(&self.shared.refs);
+        let _refs = read_lock(&self.pin.store().refs);
         self.pin.keep(root);
     }
 
     fn refresh(&mut self, roots: &[Oid]) -> bool {
-        let refs = read_lock(&self.shared.refs);
-        self.pin.move_to(refs.position, self.shared.batches.count() as u64, roots);
-        self.sweeps = self.shared.sweeps.load(Acquire);
+        let store = self.pin.store().clone();
+        let refs = read_lock(&store.refs);
+        self.pin.move_to(refs.position, store.batches.count() as u64, roots);
+        self.sweeps = store.sweeps.load(Acquire);
         drop(refs);
-        self.shared.arena.follow(&mut self.tables.first);
+        store.arena.follow(&mut self.tables.first);
         self.tables.later.take();
         true
     }

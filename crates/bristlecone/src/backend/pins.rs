@@ -26,7 +26,7 @@ const PARTS: usize = 16;
 
 /// The snapshots that are held, and what refs led to since the oldest of them was taken.
 pub struct Pins {
-    parts: [Arc<PinShard>; PARTS],
+    parts: [PinShard; PARTS],
     displaced: Mutex<Displaced>,
     // Snapshots that were taken before this position hold nothing.
     expired: AtomicU64,
@@ -103,7 +103,7 @@ fn own_part() -> usize {
 
 impl Default for Pins {
     fn default() -> Self {
-        Self { parts: array::from_fn(|_| Arc::default()), displaced: Mutex::default(), expired: AtomicU64::new(0) }
+        Self { parts: array::from_fn(|_| PinShard::default()), displaced: Mutex::default(), expired: AtomicU64::new(0) }
     }
 }
 
@@ -119,13 +119,11 @@ impl Pins {
         self.expired.fetch_max(before.0, Relaxed);
     }
 
-    /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
-    /// `appended` counts what was appended by now, in whatever order the backend has.
-    pub fn pin(&self, position: Position, appended: u64, roots: &[Oid]) -> Pin {
-        let snapshot = Some(Snapshot { position, appended, roots: roots.into() });
-        let part = &self.parts[own_part()];
-        let mut held = lock(&part.0);
-        let place = match held.free.pop() {
+    /// Notes a snapshot in a part, and returns its place there.
+    fn add(&self, part: usize, snapshot: Snapshot) -> usize {
+        let snapshot = Some(snapshot);
+        let mut held = lock(&self.parts[part].0);
+        match held.free.pop() {
             Some(place) => {
                 held.snapshots[place] = snapshot;
                 place
@@ -134,9 +132,7 @@ impl Pins {
                 held.snapshots.push(snapshot);
                 held.snapshots.len() - 1
             }
-        };
-        drop(held);
-        Pin { part: part.clone(), place, position }
+        }
     }
 
     /// Notes that a ref left what it led to, with the move at this position.
@@ -185,19 +181,46 @@ impl fmt::Debug for Pins {
     }
 }
 
+impl AsRef<Self> for Pins {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// What one snapshot holds. It may be dropped by another thread than the one that took it.
+///
+/// It shares the store that it is of, so that a snapshot needs no share of its own.
 #[must_use = "nothing is held once it is dropped"]
-pub struct Pin {
-    part: Arc<PinShard>,
+pub struct Pin<S: AsRef<Pins>> {
+    store: Arc<S>,
+    part: usize,
     place: usize,
     position: Position,
 }
 
-impl Pin {
+impl<S: AsRef<Pins>> Pin<S> {
+    /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
+    /// `appended` counts what was appended by now, in whatever order the backend has.
+    pub fn new(store: Arc<S>, position: Position, appended: u64, roots: &[Oid]) -> Self {
+        let part = own_part();
+        let place = (*store).as_ref().add(part, Snapshot { position, appended, roots: roots.into() });
+        Self { store, part, place, position }
+    }
+
+    /// Returns the store.
+    #[inline]
+    pub const fn store(&self) -> &Arc<S> {
+        &self.store
+    }
+
     /// Returns the position.
     #[must_use]
     pub const fn position(&self) -> Position {
         self.position
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PinnedSnapshots> {
+        lock(&(*self.store).as_ref().parts[self.part].0)
     }
 
     /// Holds what [`Pins::pin`] would hold from now on, in place of what it held: in one step, so that nothing which both
@@ -205,7 +228,7 @@ impl Pin {
     pub fn move_to(&mut self, position: Position, appended: u64, roots: &[Oid]) {
         self.position = position;
         let mut next = Some(Snapshot { position, appended, roots: roots.into() });
-        std::mem::swap(&mut lock(&self.part.0).snapshots[self.place], &mut next);
+        std::mem::swap(&mut self.lock().snapshots[self.place], &mut next);
         // There may be many roots, and no thread should wait until they are freed.
         drop(next);
     }
@@ -213,12 +236,12 @@ impl Pin {
     /// Returns the roots that it holds.
     #[must_use]
     pub fn roots(&self) -> Vec<Oid> {
-        lock(&self.part.0).snapshots[self.place].iter().flat_map(|held| held.roots.iter().copied()).collect()
+        self.lock().snapshots[self.place].iter().flat_map(|held| held.roots.iter().copied()).collect()
     }
 
     /// Holds another root.
     pub fn keep(&self, root: &Oid) {
-        if let Some(snapshot) = &mut lock(&self.part.0).snapshots[self.place]
+        if let Some(snapshot) = &mut self.lock().snapshots[self.place]
             && snapshot.roots.last() != Some(root)
         {
             snapshot.roots.push(*root);
@@ -226,9 +249,9 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl<S: AsRef<Pins>> Drop for Pin<S> {
     fn drop(&mut self) {
-        let mut held = lock(&self.part.0);
+        let mut held = self.lock();
         let gone = held.snapshots[self.place].take();
         held.free.push(self.place);
         // There may be many roots, and no thread should wait until they are freed.
@@ -237,7 +260,7 @@ impl Drop for Pin {
     }
 }
 
-impl fmt::Debug for Pin {
+impl<S: AsRef<Pins>> fmt::Debug for Pin<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pin({:?})", self.position)
     }
@@ -257,10 +280,10 @@ mod tests {
 
     #[test]
     fn what_has_expired_holds_nothing_until_it_is_moved_on() {
-        let pins = Pins::default();
-        let mut old = pins.pin(Position(1), 10, &[oid(1)]);
+        let pins = Arc::new(Pins::default());
+        let mut old = Pin::new(pins.clone(), Position(1), 10, &[oid(1)]);
         pins.displaced(Position(2), &to(2));
-        let young = pins.pin(Position(3), 30, &[oid(3)]);
+        let young = Pin::new(pins.clone(), Position(3), 30, &[oid(3)]);
         pins.expire(Position(3));
         pins.expire(Position(2));
         assert_eq!((pins.roots(), pins.appended(), pins.len()), (vec![oid(3)], Some(30), 2));
@@ -271,19 +294,19 @@ mod tests {
 
     #[test]
     fn roots_are_those_of_snapshots_and_what_refs_left_since() {
-        let pins = Pins::default();
+        let pins = Arc::new(Pins::default());
         pins.displaced(Position(1), &to(1));
         assert_eq!((pins.roots(), pins.appended()), (vec![], None));
-        let old = pins.pin(Position(2), 20, &[oid(9)]);
+        let old = Pin::new(pins.clone(), Position(2), 20, &[oid(9)]);
         pins.displaced(Position(3), &to(3));
-        let young = pins.pin(Position(3), 30, &[]);
+        let young = Pin::new(pins.clone(), Position(3), 30, &[]);
         pins.displaced(Position(4), &to(4));
         young.keep(&oid(8));
         assert_eq!((old.roots(), young.roots()), (vec![oid(9)], vec![oid(8)]));
         assert_eq!((pins.roots(), pins.appended()), (vec![oid(9), oid(8), oid(3), oid(4)], Some(20)));
         drop(old);
         assert_eq!((pins.roots(), pins.appended()), (vec![oid(8), oid(4)], Some(30)));
-        let again = pins.pin(Position(4), 40, &[oid(7)]);
+        let again = Pin::new(pins.clone(), Position(4), 40, &[oid(7)]);
         assert_eq!((pins.roots(), pins.len()), (vec![oid(7), oid(8), oid(4)], 2));
         drop((young, again));
         assert!(pins.roots().is_empty() && pins.is_empty());
@@ -291,11 +314,11 @@ mod tests {
 
     #[test]
     fn what_refs_left_takes_no_more_memory_than_snapshots_ask_for() {
-        let pins = Pins::default();
-        let mut last = pins.pin(Position(0), 0, &[]);
+        let pins = Arc::new(Pins::default());
+        let mut last = Pin::new(pins.clone(), Position(0), 0, &[]);
         for position in 1..100_000 {
             pins.displaced(Position(position), &to(1));
-            last = pins.pin(Position(position), position, &[]);
+            last = Pin::new(pins.clone(), Position(position), position, &[]);
             assert!(lock(&pins.displaced).moves.len() <= DISPLACED_MIN + 1);
         }
         assert_eq!(last.position(), Position(99_999));
@@ -304,14 +327,19 @@ mod tests {
 
     #[test]
     fn what_every_thread_holds_counts_and_threads_write_to_parts_of_their_own() {
-        let pins = Pins::default();
-        let old = pins.pin(Position(1), 10, &[oid(1)]);
+        let pins = Arc::new(Pins::default());
+        let old = Pin::new(pins.clone(), Position(1), 10, &[oid(1)]);
         let own = own_part();
         let mut parts = std::collections::BTreeSet::from([own]);
         // This many threads must take some part twice.
-        let pinned: Vec<(usize, Pin)> = (2..2 + PARTS as u8)
+        let pinned: Vec<(usize, Pin<Pins>)> = (2..2 + PARTS as u8)
             .map(|number| {
-                let take = || (own_part(), pins.pin(Position(number.into()), 10 * u64::from(number), &[oid(number)]));
+                let take = || {
+                    (
+                        own_part(),
+                        Pin::new(pins.clone(), Position(number.into()), 10 * u64::from(number), &[oid(number)]),
+                    )
+                };
                 std::thread::scope(|scope| scope.spawn(take).join().unwrap())
             })
             .collect();

@@ -405,8 +405,7 @@ impl FsState {
 
     pub(super) fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> FsSnapshot {
         let refs = read_lock(&self.refs);
-        let pin = self.pins.pin(refs.table.position, read_lock(&self.known).next, roots);
-        FsSnapshot { shared: self.clone(), pin }
+        FsSnapshot(Pin::new(self.clone(), refs.table.position, read_lock(&self.known).next, roots))
     }
 }
 
@@ -453,34 +452,38 @@ fn corrupt(files: &Files, name: &str, (offset, reason): (u64, &str)) -> Error {
 
 /// What can be read of a store, and what is not to be dropped from it.
 #[derive(Debug)]
-pub(super) struct FsSnapshot {
-    shared: Arc<FsState>,
-    pin: Pin,
+pub(super) struct FsSnapshot(Pin<FsState>);
+
+impl AsRef<Pins> for FsState {
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
 }
 
 impl Snapshot for FsSnapshot {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.shared.read(&at.oid)
+        self.0.store().read(&at.oid)
     }
 
     /// Returns "nowhere in particular" for an object that is certainly there: it need not be written again.
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.knows(oid).then_some(Location::NONE)
+        self.0.store().knows(oid).then_some(Location::NONE)
     }
 
     fn position(&self) -> Option<Position> {
-        Some(self.pin.position())
+        Some(self.0.position())
     }
 
     fn keep(&self, root: &Oid) {
         // No sweep is under way.
-        let _refs = read_lock(&self.shared.refs);
-        self.pin.keep(root);
+        let _refs = read_lock(&self.0.store().refs);
+        self.0.keep(root);
     }
 
     fn refresh(&mut self, roots: &[Oid]) -> bool {
-        let refs = read_lock(&self.shared.refs);
-        self.pin.move_to(refs.table.position, read_lock(&self.shared.known).next, roots);
+        let store = self.0.store().clone();
+        let refs = read_lock(&store.refs);
+        self.0.move_to(refs.table.position, read_lock(&store.known).next, roots);
         true
     }
 }

@@ -2,13 +2,17 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use bristlecone_core::{CommitId, Format, ObjRef, native::Native};
 
-use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout_root, commit::head_move, commit_root};
+use super::{
+    BRANCHES, Info, Prepared, Repo, check_ref_name, checkout_root,
+    commit::head_move,
+    commit_root,
+    last_head::{self, BranchNumber, LastHead},
+};
 use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, swept::retry_swept};
 
 /// How often an edit is repeated when another writer moved the branch first.
@@ -33,41 +37,14 @@ pub struct Branch<F: Format = Native> {
     repo: Repo<F>,
     // The full name of the ref.
     name: String,
-    last: LastHead,
-}
-
-/// The head whose tree was checked out last, with its root: while the branch names that commit, it is not read again.
-///
-/// A commit's id fixes its root, and both locations are hints. So what is kept here stays right however the branch
-/// moves and whatever is swept.
-#[derive(Debug, Default)]
-struct LastHead(Mutex<Option<(ObjRef, ObjRef)>>);
-
-impl LastHead {
-    /// Returns the root of this head, if it is known and no other thread is looking. A head that was written anew at
-    /// another location is read again, for the location of its root.
-    fn root_of(&self, head: &ObjRef) -> Option<ObjRef> {
-        let last = self.0.try_lock().ok()?;
-        last.as_ref().filter(|(known, _)| known == head && known.at == head.at).map(|(_, root)| *root)
-    }
-
-    fn keep(&self, head: ObjRef, root: ObjRef) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, root));
-    }
-}
-
-impl Clone for LastHead {
-    /// Returns one that knows no head, so that threads with handles of their own share no memory here.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
+    number: BranchNumber,
 }
 
 impl<F: Format> Branch<F> {
     pub(super) fn new(repo: Repo<F>, name: &str) -> Result<Self> {
         let name = format!("{BRANCHES}{name}");
         check_ref_name(&name)?;
-        Ok(Self { repo, name, last: LastHead::default() })
+        Ok(Self { repo, name, number: BranchNumber::next() })
     }
 
     /// Returns the name.
@@ -97,15 +74,17 @@ impl<F: Format> Branch<F> {
     pub fn tree(&self) -> Result<Tree<F>> {
         // Taken before the ref is read: what that leads to then stays.
         let store = self.repo.now();
+        let (position, sweeps) = (store.backend.position()?, store.sweeps());
+        // While no ref moves, this one does not either.
+        if let Some((head, root)) = position.and_then(|at| last_head::at_position(self.number, at, sweeps)) {
+            return Ok(checkout_root(store, head, root));
+        }
         let Some(head) = self.repo.resolve(&self.name)? else { return Ok(Tree::at(store, None)) };
-        let root = match self.last.root_of(&head) {
+        let root = match last_head::root_of(self.number, &head) {
             Some(root) => root,
-            None => {
-                let root = commit_root(&store, &head)?;
-                self.last.keep(head, root);
-                root
-            }
+            None => commit_root(&store, &head)?,
         };
+        last_head::keep(LastHead { branch: self.number, position, sweeps, head, root });
         Ok(checkout_root(store, head, root))
     }
 

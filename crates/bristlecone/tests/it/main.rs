@@ -2,6 +2,7 @@
 
 mod ahead;
 mod beside;
+mod branches;
 mod churn;
 mod circles;
 mod closing;

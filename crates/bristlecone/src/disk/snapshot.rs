@@ -1,0 +1,90 @@
+//! What readers hold of a store on disk: the table that they read by, and a pin.
+
+use std::sync::Arc;
+
+use bristlecone_core::{Location, ObjRef, Object, Oid};
+
+use super::{log::DiskState, table::SegmentTable, view::DiskView};
+use crate::{
+    Error,
+    backend::{Pin, Pins, Position, Snapshot},
+};
+
+/// What can be read of a store on disk. Segments that were opened stay open as long as the store.
+#[derive(Debug)]
+pub(super) struct DiskSnapshot {
+    table: Arc<SegmentTable>,
+    pin: Pin<DiskState>,
+}
+
+impl DiskSnapshot {
+    /// Returns what can be read from now on, with all below `roots`.
+    pub(super) fn new(store: &Arc<DiskState>, roots: &[Oid]) -> Self {
+        let end = store.published.end();
+        let pin = Pin::new(store.clone(), Position(end), end, roots);
+        // After the pin: what it holds is not dropped from a table that is taken later.
+        Self { table: store.table(), pin }
+    }
+
+    #[inline]
+    fn view(&self) -> DiskView<'_> {
+        self.pin.store().view(&self.table)
+    }
+
+    /// Goes on to the table of now, if that is another one.
+    fn follow_table(&mut self) {
+        let store = self.pin.store();
+        if self.table.state.epoch != store.tables.epoch() {
+            self.table = store.table();
+            store.left_table();
+        }
+    }
+}
+
+impl AsRef<Pins> for DiskState {
+    #[inline]
+    fn as_ref(&self) -> &Pins {
+        &self.pins
+    }
+}
+
+impl Drop for DiskSnapshot {
+    fn drop(&mut self) {
+        self.follow_table();
+    }
+}
+
+impl Snapshot for DiskSnapshot {
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.view().peek(oid, at)
+    }
+
+    #[inline]
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        self.view().read(at)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.view().locate(oid)
+    }
+
+    fn sweeps(&self) -> Option<u64> {
+        Some(self.table.state.epoch)
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(self.pin.position())
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.pin.keep(root);
+    }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let end = self.pin.store().published.end();
+        self.pin.move_to(Position(end), end, roots);
+        self.follow_table();
+        true
+    }
+}
