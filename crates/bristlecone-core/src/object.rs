@@ -421,6 +421,16 @@ impl<'a> Object<'a> {
         &self.bytes[self.body_at as usize..]
     }
 
+    /// Returns the format's bytes for as long as the backend lends them; `None` for an object that has bytes of its own.
+    #[must_use]
+    #[inline]
+    pub fn lent_body(&self) -> Option<&'a [u8]> {
+        match &self.bytes {
+            Bytes::Borrowed(bytes) => bytes.get(self.body_at as usize..),
+            _ => None,
+        }
+    }
+
     /// Returns the format's bytes, or a range of them, to be kept.
     ///
     /// # Panics

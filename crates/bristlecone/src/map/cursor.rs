@@ -8,7 +8,7 @@ use bristlecone_core::{
 };
 
 use super::{Map, not_a_value};
-use crate::{Cursor, DirEntry, Result, store::StoreView, tree::Tree};
+use crate::{Cursor, Result, store::StoreView, tree::Tree};
 
 /// A position among the entries of a map: on an entry, or between two of them.
 ///
@@ -39,15 +39,12 @@ enum Run<'m> {
 }
 
 /// An entry that a cursor lends until it moves.
+#[derive(Clone, Copy)]
 pub struct MapItem<'c, 'm> {
-    entry: ItemOf<'c, 'm>,
-    tree: &'m Tree<Native>,
-    far: &'c OnceCell<Bytes<'m>>,
-}
-
-enum ItemOf<'c, 'm> {
-    Lent(LentEntry<'c, 'm>),
-    Merged(&'c DirEntry<'m, Native>),
+    key: &'c [u8],
+    // The value, where it lives in the directory and is short.
+    inline: Option<&'c [u8]>,
+    cursor: &'c MapCursor<'m>,
 }
 
 impl fmt::Debug for MapCursor<'_> {
@@ -69,11 +66,8 @@ impl<'c, 'm> MapItem<'c, 'm> {
     /// Returns the key.
     #[must_use]
     #[inline]
-    pub fn key(&self) -> &'c [u8] {
-        match &self.entry {
-            ItemOf::Lent(entry) => entry.step(),
-            ItemOf::Merged(entry) => entry.step(),
-        }
+    pub const fn key(&self) -> &'c [u8] {
+        self.key
     }
 
     /// Returns the value, lent as the key is. One that does not live in the directory itself is read now, and kept until the
@@ -83,21 +77,10 @@ impl<'c, 'm> MapItem<'c, 'm> {
     /// As [`Map::get`].
     #[inline]
     pub fn value(&self) -> Result<&'c [u8]> {
-        if let ItemOf::Lent(entry) = &self.entry
-            && let Some(value) = entry.inline()
-        {
-            return Ok(value);
+        match self.inline {
+            Some(value) => Ok(value),
+            None => self.cursor.far_value(),
         }
-        self.far_value()
-    }
-
-    #[cold]
-    fn far_value(&self) -> Result<&'c [u8]> {
-        if let Some(value) = self.far.get() {
-            return Ok(value);
-        }
-        let value = self.contents()?;
-        Ok(self.far.get_or_init(|| value))
     }
 
     /// Returns the value, to be kept beyond the cursor's next move; it is not copied where the backend lends or shares it.
@@ -105,11 +88,7 @@ impl<'c, 'm> MapItem<'c, 'm> {
     /// # Errors
     /// As [`Map::get`].
     pub fn contents(&self) -> Result<Bytes<'m>> {
-        let entry = match &self.entry {
-            ItemOf::Lent(entry) => entry,
-            ItemOf::Merged(entry) => return entry.contents()?.ok_or_else(|| not_a_value(entry.step())),
-        };
-        lent_value(self.tree, entry)
+        self.cursor.contents()
     }
 }
 
@@ -192,12 +171,21 @@ impl<'m> MapCursor<'m> {
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<MapItem<'_, 'm>>> {
+        let is_here = match &mut self.run {
+            Run::Lent(cursor) if self.far.get().is_none() => cursor.next_in_leaf(),
+            _ => false,
+        };
+        if is_here || self.go_on()? { self.item() } else { Ok(None) }
+    }
+
+    /// As [`MapCursor::next`], in any case; returns whether there is an entry.
+    #[inline(never)]
+    fn go_on(&mut self) -> Result<bool> {
         self.forget();
-        let is_on = match &mut self.run {
+        Ok(match &mut self.run {
             Run::Lent(cursor) => cursor.next()?,
             Run::Merged(cursor) => cursor.next()?.is_some(),
-        };
-        if is_on { self.item() } else { Ok(None) }
+        })
     }
 
     /// Goes back to the entry before and lends it; `None` before the first one, where the cursor stays.
@@ -220,11 +208,44 @@ impl<'m> MapCursor<'m> {
     /// As [`Map::get`].
     #[inline]
     pub fn item(&self) -> Result<Option<MapItem<'_, 'm>>> {
-        let entry = match &self.run {
-            Run::Lent(cursor) => cursor.entry()?.map(ItemOf::Lent),
-            Run::Merged(cursor) => cursor.entry().map(ItemOf::Merged),
+        if let Run::Lent(cursor) = &self.run
+            && let Some((key, value)) = cursor.short_entry()
+        {
+            return Ok(Some(MapItem { key, inline: Some(value), cursor: self }));
+        }
+        self.any_item()
+    }
+
+    /// As [`MapCursor::item`], in any case.
+    #[inline(never)]
+    fn any_item(&self) -> Result<Option<MapItem<'_, 'm>>> {
+        let found = match &self.run {
+            Run::Lent(cursor) => cursor.entry()?.map(|entry| (entry.step(), entry.inline())),
+            Run::Merged(cursor) => cursor.entry().map(|entry| (entry.step(), None)),
         };
-        Ok(entry.map(|entry| MapItem { entry, tree: self.tree, far: &self.far }))
+        Ok(found.map(|(key, inline)| MapItem { key, inline, cursor: self }))
+    }
+
+    /// Returns the value of the current entry, which is read once.
+    fn far_value(&self) -> Result<&[u8]> {
+        if let Some(value) = self.far.get() {
+            return Ok(value);
+        }
+        let value = self.contents()?;
+        Ok(self.far.get_or_init(|| value))
+    }
+
+    fn contents(&self) -> Result<Bytes<'m>> {
+        match &self.run {
+            Run::Lent(cursor) => match cursor.entry()? {
+                Some(entry) => lent_value(self.tree, &entry),
+                None => Err(not_a_value(b"")),
+            },
+            Run::Merged(cursor) => match cursor.entry() {
+                Some(entry) => entry.contents()?.ok_or_else(|| not_a_value(entry.step())),
+                None => Err(not_a_value(b"")),
+            },
+        }
     }
 
     #[inline]

@@ -42,6 +42,8 @@ struct LentLeaf<'a> {
     ends_at: usize,
     items_at: usize,
     is_wide: bool,
+    // The ends, of two bytes each, and the items, where the source lends both.
+    narrow: Option<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> LentLeaf<'a> {
@@ -50,7 +52,23 @@ impl<'a> LentLeaf<'a> {
         let (count, items_at) = (node.len(), node.items_at());
         let is_wide = node.is_wide();
         let ends_at = items_at - count * if is_wide { 4 } else { 2 };
-        Ok(Self { object, count, ends_at, items_at, is_wide })
+        let lent = object.lent_body().filter(|_| !is_wide);
+        let narrow = lent.and_then(|body| Some((body.get(ends_at..items_at)?, body.get(items_at..)?)));
+        Ok(Self { object, count, ends_at, items_at, is_wide, narrow })
+    }
+
+    /// Returns an item of a leaf that is lent and narrow, as most are: of each, both ends lie in four bytes side by side.
+    #[inline]
+    fn narrow_item(&self, index: usize) -> Option<&'a [u8]> {
+        let (ends, items) = self.narrow?;
+        let (start, end) = match index.checked_sub(1) {
+            Some(before) => {
+                let [a, b, c, d] = *ends.get(before * 2..)?.first_chunk()?;
+                (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]))
+            }
+            None => (0, u16::from_le_bytes(*ends.first_chunk()?)),
+        };
+        items.get(usize::from(start)..usize::from(end))
     }
 
     #[inline]
@@ -232,14 +250,19 @@ impl<'a, S: Source> EntryCursor<'a, S> {
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     pub fn next(&mut self) -> Result<bool, S::Error> {
-        if let Some(leaf) = &self.leaf {
-            let next = self.at + usize::from(self.on);
-            if next < leaf.count {
-                (self.at, self.on) = (next, true);
-                return Ok(true);
-            }
+        if self.next_in_leaf() { Ok(true) } else { self.next_leaf() }
+    }
+
+    /// Goes on to the next entry if it is in the same piece, so that nothing is read; returns whether it is. Else the cursor
+    /// stays where it was.
+    #[inline]
+    pub fn next_in_leaf(&mut self) -> bool {
+        let next = self.at + usize::from(self.on);
+        let is_here = self.leaf.as_ref().is_some_and(|leaf| next < leaf.count);
+        if is_here {
+            (self.at, self.on) = (next, true);
         }
-        self.next_leaf()
+        is_here
     }
 
     /// Goes back to the entry before; returns whether there is one. Before the first entry the cursor stays.
@@ -255,6 +278,7 @@ impl<'a, S: Source> EntryCursor<'a, S> {
         self.previous_leaf()
     }
 
+    #[inline(never)]
     fn next_leaf(&mut self) -> Result<bool, S::Error> {
         if self.leaf.is_none() {
             self.seek_by(|_| Ok(0))?;
@@ -319,6 +343,21 @@ impl<'a, S: Source> EntryCursor<'a, S> {
             below.push((next, taken));
             (next, taken) = (object, choice);
         }
+    }
+
+    /// Returns the step and the value of the entry that the cursor is on, where both are short and the value lives in the
+    /// directory, in a piece that the source lends; `None` in any other case. The fast way of [`EntryCursor::entry`], which
+    /// answers for the rest.
+    #[inline]
+    pub fn short_entry(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let leaf = self.leaf.as_ref().filter(|_| self.on)?;
+        let [tag, length, rest @ ..] = leaf.narrow_item(self.at)? else { return None };
+        if tag & (INLINE | MODE) != INLINE || *length >= 0x80 {
+            return None;
+        }
+        let (step, rest) = rest.split_at_checked(usize::from(*length))?;
+        let (&length, value) = rest.split_first()?;
+        (length < 0x80 && value.len() == usize::from(length)).then_some((step, value))
     }
 
     /// Returns the entry that the cursor is on; `None` between entries.
