@@ -591,6 +591,25 @@ pub trait Sink {
         (one(self), other(self))
     }
 
+    /// Calls `make`, which gives objects to this sink, and returns what it returns.
+    ///
+    /// A sink may give it another sink, and do at once with these objects what it does with its own later. So `make` must not name
+    /// places of what this sink was given before. The places that it learnt may be others then: `moved` gets what it returned, and
+    /// what to ask where something is now that was at a place.
+    ///
+    /// The default calls `make` with this sink.
+    fn apart<A>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> A,
+        moved: impl FnOnce(&mut A, &dyn Fn(Location) -> Location),
+    ) -> A
+    where
+        Self: Sized,
+    {
+        let _ = moved;
+        make(self)
+    }
+
     /// From how many changes of a directory on it is worth while to share them out ([`Sink::join`]).
     fn shared_min(&self) -> usize {
         SHARED_MIN

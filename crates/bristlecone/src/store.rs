@@ -1,7 +1,6 @@
 //! What a repository and its trees share: a format over a backend, and what is read of it.
 
 use std::{
-    cell::RefCell,
     fmt,
     ops::Deref,
     sync::{
@@ -11,18 +10,20 @@ use std::{
 };
 
 use bristlecone_core::{
-    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, SHARED_MIN, Sink, Source, TreeId,
+    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, SHARED_MIN, Source, TreeId,
 };
 
 use crate::{
     Backend, Batch, Durability, Error, Result, Snapshot,
-    backend::Absorbed,
     oid_map::OidMap,
-    pool,
     repo::{Collector, StoredGraph, Upkeep},
     swept::retry_swept,
     tree::PENDING_BYTES_MAX,
 };
+
+mod sink;
+
+pub(crate) use sink::FlushSink;
 
 /// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -275,9 +276,7 @@ impl<F: Format> StoreView<F> {
 
     /// Returns an empty batch's sink, of a batch made when so many sweeps had begun.
     pub(crate) fn sink_since(&self, sweeps: u64) -> FlushSink<'_> {
-        let mut sink = FlushSink::new(Batch::since(sweeps), &*self.snapshot);
-        sink.shared_min = self.shared_min();
-        sink
+        FlushSink::new(Batch::since(sweeps), &*self.snapshot).sharing_from(self.shared_min())
     }
 
     /// Appends what a sink holds, if anything, and returns where an object of it is.
@@ -352,141 +351,6 @@ impl<F> StoreBase<F> {
             Ok(Some(folder)) => Error::Promised { kind, oid, folder },
             Ok(None) | Err(_) => Error::Missing { kind, oid },
         }
-    }
-}
-
-/// A batch that is being filled, above what a snapshot shows.
-pub(crate) struct FlushSink<'b> {
-    pub(crate) batch: Batch,
-    snapshot: &'b dyn Snapshot,
-    // What the batch need not hold, since the store has it.
-    left_out: RefCell<Vec<Oid>>,
-    // Steps that were bound to directories, as the last updates told.
-    replaced: Vec<Vec<u8>>,
-    buffer: Vec<u8>,
-    shared_min: usize,
-}
-
-impl<'b> FlushSink<'b> {
-    pub(crate) fn new(batch: Batch, snapshot: &'b dyn Snapshot) -> Self {
-        Self {
-            batch,
-            snapshot,
-            left_out: RefCell::default(),
-            replaced: Vec::new(),
-            buffer: Vec::new(),
-            shared_min: SHARED_MIN,
-        }
-    }
-
-    /// Takes in what a sink was given that was filled beside this one, behind its own; returns where it is now.
-    fn absorb(&mut self, mut beside: Self) -> Absorbed {
-        self.left_out.get_mut().append(beside.left_out.get_mut());
-        self.replaced.append(&mut beside.replaced);
-        self.batch.absorb(beside.batch)
-    }
-
-    /// Notes that the batch does not hold an object, and keeps that in the store.
-    pub(crate) fn leave_out(&self, oid: &Oid) {
-        self.keep(oid);
-        self.builds_on(oid);
-    }
-
-    /// Keeps an object in the store if it is there. Whoever leaves it out looks for it after that, and then notes it: one that
-    /// is put after all would be asked for in vain.
-    pub(crate) fn keep(&self, oid: &Oid) {
-        self.snapshot.keep(oid);
-    }
-
-    /// Notes an object that the batch hangs together with and that the snapshot keeps: another process may have dropped it.
-    pub(crate) fn builds_on(&self, oid: &Oid) {
-        self.left_out.borrow_mut().push(*oid);
-    }
-
-    #[inline]
-    pub(crate) const fn has_replaced(&self) -> bool {
-        !self.replaced.is_empty()
-    }
-
-    /// Returns the steps that were bound to directories and are bound to something else, by the updates since this was
-    /// asked last.
-    pub(crate) fn take_replaced(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.replaced)
-    }
-
-    /// Returns the batch with what it left out, and begins another.
-    pub(crate) fn take(&mut self) -> Batch {
-        let next = Batch::since(self.batch.left_out().1);
-        let mut batch = std::mem::replace(&mut self.batch, next);
-        self.left_out.get_mut().drain(..).for_each(|oid| batch.leave_out(oid));
-        batch
-    }
-}
-
-impl Sink for FlushSink<'_> {
-    #[inline]
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
-        self.batch.put(kind, oid, body, children, metadata)
-    }
-
-    fn take_buffer(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.buffer)
-    }
-
-    fn give_buffer(&mut self, buffer: Vec<u8>) {
-        self.buffer = buffer;
-    }
-
-    fn known(&self, oid: &Oid) -> Option<Location> {
-        if let Some(at) = self.batch.known(oid) {
-            return Some(at);
-        }
-        self.snapshot.locate(oid)?;
-        // Kept first and then looked up again: what is there now stays. What was swept between is not left out, but put.
-        self.keep(oid);
-        let at = self.snapshot.locate(oid)?;
-        self.builds_on(oid);
-        Some(at)
-    }
-
-    fn dir_replaced(&mut self, step: &[u8]) {
-        self.replaced.push(step.to_vec());
-    }
-
-    /// On a thread of a pool, another one may call `other`.
-    fn join<A: Send, B: Send>(
-        &mut self,
-        one: impl FnOnce(&mut Self) -> A + Send,
-        other: impl FnOnce(&mut Self) -> B + Send,
-        moved: impl FnOnce(&mut B, &dyn Fn(Location) -> Location),
-    ) -> (A, B) {
-        if !pool::is_here() {
-            return (one(self), other(self));
-        }
-        let (snapshot, sweeps, shared_min) = (self.snapshot, self.batch.left_out().1, self.shared_min);
-        let shared = Mutex::new(self);
-        let own = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (one, (mut other, beside)) = pool::join(
-            || one(&mut own()),
-            |migrated| {
-                if !migrated {
-                    // The first half is done: the sink is free.
-                    return (other(&mut own()), None);
-                }
-                let mut beside = FlushSink::new(Batch::since(sweeps), snapshot);
-                beside.shared_min = shared_min;
-                (other(&mut beside), Some(beside))
-            },
-        );
-        if let Some(beside) = beside {
-            let absorbed = own().absorb(beside);
-            moved(&mut other, &|at| absorbed.place(at));
-        }
-        (one, other)
-    }
-
-    fn shared_min(&self) -> usize {
-        self.shared_min
     }
 }
 

@@ -31,6 +31,7 @@ pub struct MapCursor<'m> {
     far: OnceCell<Bytes<'m>>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "a box would be one load more for each entry")]
 enum Run<'m> {
     /// Over a stored map whose pieces are lent.
     Lent(EntryCursor<'m, StoreView<Native>>),

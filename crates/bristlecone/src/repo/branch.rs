@@ -13,7 +13,7 @@ use super::{
     commit_root,
     last_head::{self, BranchNumber, LastHead},
 };
-use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, swept::retry_swept};
+use crate::{Durability, Error, Expected, RefMove, RefTarget, Result, Tree, backend::check_moves, swept::retry_swept};
 
 /// How often an edit is repeated when another writer moved the branch first.
 const ATTEMPTS_MAX: u32 = 99;
@@ -147,6 +147,9 @@ impl<F: Format> Branch<F> {
     ) -> Result<CommitId> {
         let commit = |name: &str, tree: &mut Tree<F>| -> Result<CommitId> {
             let change = |tree: &mut Tree<F>| {
+                if tree.is_large() {
+                    self.check_unmoved(name, expected)?;
+                }
                 let mut prepared = self.repo.prepare(tree, parents, info)?;
                 prepared.and_move(head_move(name, expected.map(ObjRef::from), prepared.head));
                 moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
@@ -159,6 +162,14 @@ impl<F: Format> Branch<F> {
             Some(moving) => commit(&moving, tree),
             None => done,
         }
+    }
+
+    /// Fails if a ref is not as expected: before much is written for a commit that cannot be.
+    fn check_unmoved(&self, name: &str, expected: Option<CommitId>) -> Result<()> {
+        let found = self.repo.shared.backend.get_ref(name)?;
+        let expected = expected.map_or(Expected::Absent, |id| Expected::Is(RefTarget::Object(id.into())));
+        let wanted = RefMove { name: name.to_owned(), expected, to: None };
+        check_moves(&[wanted], |_| found.as_ref())
     }
 
     /// Returns the ref that is to move in the branch's place, if a conflict says that the branch is a symbolic ref.

@@ -5,10 +5,10 @@ use std::{
     sync::Barrier,
 };
 
-use bristlecone_core::native::Native;
+use bristlecone_core::{Sink as _, native::Native};
 
 use super::*;
-use crate::MemoryBackend;
+use crate::{MemoryBackend, pool};
 
 fn store() -> Arc<StoreView<Native>> {
     StoreBase::new(Native::new(), Arc::new(MemoryBackend::new())).now(&[])
@@ -109,4 +109,46 @@ fn a_panic_of_another_thread_is_the_callers() {
         catch_unwind(AssertUnwindSafe(|| pool::within(2, work))).is_err()
     };
     assert!(panicked(true) && !panicked(false));
+}
+
+#[test]
+fn what_is_apart_is_appended_at_once_and_the_batch_hangs_together_with_it() {
+    let store = store();
+    let backend = &*store.backend;
+    store.set_shared_min(16);
+    let mut sink = store.sink();
+    sink.write_early(backend);
+    let before = put(&mut sink, 1, &[]);
+    let apart = |sink: &mut FlushSink<'_>, bytes: std::ops::Range<u8>| {
+        let make = |sink: &mut FlushSink<'_>| bytes.map(|byte| put(sink, byte, &[])).collect::<Vec<_>>();
+        sink.apart(make, |places, place| places.iter_mut().for_each(|at| *at = place(*at)))
+    };
+    // Too little for an append of its own comes behind what the sink has.
+    let little = apart(&mut sink, 2..3);
+    assert!(little[0].pending_offset() > before.pending_offset());
+    let much = apart(&mut sink, 3..9);
+    for (byte, at) in (3..9).zip(&much) {
+        let oid = Oid::from_array([byte; 32]);
+        let object = backend.read(&bristlecone_core::ObjRef::new(oid, *at)).unwrap().expect("it was appended");
+        assert_eq!((object.body(), object.location()), (&[byte; 5][..], *at));
+    }
+    let parent = put(&mut sink, 9, &[before, much[0]]);
+    assert!(parent.pending_offset().is_some());
+    sink.written().unwrap();
+    let batch = sink.take();
+    let named: Vec<u8> = batch.left_out().0.iter().map(|oid| oid.as_bytes()[0]).collect();
+    assert_eq!((batch.len(), named), (3, (3..9).collect::<Vec<_>>()));
+}
+
+#[test]
+fn what_cannot_be_appended_at_once_fails_what_is_made_of_it() {
+    let (store, refusing) = (store(), crate::ReadOnly(Arc::new(MemoryBackend::new())));
+    store.set_shared_min(16);
+    let mut sink = store.sink();
+    sink.write_early(&refusing);
+    for _ in 0..2 {
+        sink.apart(|sink| (0..9).for_each(|byte| _ = put(sink, byte, &[])), |(), _| {});
+    }
+    assert!(matches!(sink.written(), Err(Error::ReadOnly)));
+    sink.written().unwrap();
 }

@@ -126,17 +126,27 @@ impl<F: Format> Tree<F> {
 
     /// As [`Tree::flush_into`], where prewritten values are written, and most objects may be at once if there are many: the sink
     /// gets the rest.
-    pub(crate) fn flush_writing(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+    pub(crate) fn flush_writing<'t>(&'t self, sink: &mut FlushSink<'t>) -> Result<ObjRef> {
         let root = self.flush_pending(sink)?;
         self.root_or_empty(sink, root)
     }
 
     /// As [`Tree::flush_writing`]; `None` for an empty tree, of which some formats have no object.
-    pub(super) fn flush_pending(&self, sink: &mut FlushSink<'_>) -> Result<Option<ObjRef>> {
+    pub(super) fn flush_pending<'t>(&'t self, sink: &mut FlushSink<'t>) -> Result<Option<ObjRef>> {
         if let Some(prewritten) = &self.prewritten {
             flush_prewritten(&self.store, prewritten)?;
         }
+        self.write_early(sink);
         self.flush_parts(sink, self.part_bytes())
+    }
+
+    /// Has a sink append at once what many edits make, where the backend keeps objects elsewhere than in memory, and by places: the
+    /// objects that name them know those then.
+    pub(super) fn write_early<'t>(&'t self, sink: &mut FlushSink<'t>) {
+        let capabilities = self.store.backend.capabilities();
+        if self.is_large() && capabilities.persistent && capabilities.locations {
+            sink.write_early(&*self.store.backend);
+        }
     }
 
     /// Fails where a commit of the edits would, hashing them. Writes nothing.
@@ -186,7 +196,9 @@ impl<F: Format> Tree<F> {
         let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };
         let source = Prefetched::new(&*self.store, Some(tasks));
         let flush = Flush { tree: self, source, made: MadeDirs::default() };
-        flush.dir(sink, patch, base)
+        let root = flush.dir(sink, patch, base);
+        sink.written()?;
+        root
     }
 
     /// Takes `root`, which holds what this tree holds, for the tree's own, and the commit that it is of.

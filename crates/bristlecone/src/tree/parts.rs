@@ -80,7 +80,7 @@ impl<F: Format> Tree<F> {
     }
 
     /// Whether the edits are so many that threads of a pool of our own are worth waking.
-    pub(super) fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.pending / EDIT_BYTES >= self.store.shared_min().saturating_mul(LARGE)
     }
 
@@ -286,6 +286,7 @@ impl<F: Format> Tree<F> {
             }
             // The tree's snapshot keeps what was appended since. What another process drops is looked up again.
             let mut sink = self.store.sink_since(sweeps);
+            self.write_early(&mut sink);
             base.iter().for_each(|base| sink.builds_on(&base.oid));
             base = match self.flush_patch(&mut sink, &part, base)? {
                 Some(root) => {

@@ -16,6 +16,7 @@ mod dead;
 mod deepened;
 #[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;
+mod early;
 mod edits;
 mod emptied;
 mod engine;

@@ -95,6 +95,19 @@ impl InOrder {
     fn new(shared_min: usize, beside: bool) -> Self {
         Self { objects: Vec::new(), places: HashMap::new(), shared_min, beside, replaced: Vec::new() }
     }
+
+    /// Takes in what another sink was given, and returns where that is now.
+    fn take_in(&mut self, mut other: Self) -> Vec<Location> {
+        let mut places: Vec<Location> = Vec::new();
+        for (oid, body, children) in other.objects {
+            let place = |at: Location| at.pending_offset().map_or(at, |at| places[at as usize]);
+            let children: Vec<Location> = children.into_iter().map(place).collect();
+            let at = self.put(Kind::Node, oid, &body, &children, &[]);
+            places.push(at);
+        }
+        self.replaced.append(&mut other.replaced);
+        places
+    }
 }
 
 impl Sink for InOrder {
@@ -128,16 +141,24 @@ impl Sink for InOrder {
         let mut beside = Self::new(self.shared_min, true);
         let mut other = other(&mut beside);
         let one = one(self);
-        let mut places: Vec<Location> = Vec::new();
-        let place = |places: &[Location], at: Location| at.pending_offset().map_or(at, |at| places[at as usize]);
-        for (oid, body, children) in beside.objects {
-            let children: Vec<Location> = children.into_iter().map(|at| place(&places, at)).collect();
-            let at = self.put(Kind::Node, oid, &body, &children, &[]);
-            places.push(at);
-        }
-        self.replaced.append(&mut beside.replaced);
-        moved(&mut other, &|at| place(&places, at));
+        let places = self.take_in(beside);
+        moved(&mut other, &|at| at.pending_offset().map_or(at, |at| places[at as usize]));
         (one, other)
+    }
+
+    fn apart<A>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> A,
+        moved: impl FnOnce(&mut A, &dyn Fn(Location) -> Location),
+    ) -> A {
+        if !self.beside {
+            return make(self);
+        }
+        let mut apart = Self::new(self.shared_min, true);
+        let mut made = make(&mut apart);
+        let places = self.take_in(apart);
+        moved(&mut made, &|at| at.pending_offset().map_or(at, |at| places[at as usize]));
+        made
     }
 
     fn shared_min(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Cursors, ranks and loads against a sorted map, and over pieces that lie.
 
 use super::{super::cursor::view, *};
+use crate::RecordHeader;
 
 /// Goes through everything that a cursor can do; returns whether all of it succeeded.
 fn wander(native: &Native, objects: &Objects, root: &ObjRef, state: &mut u64) -> bool {
@@ -118,4 +119,81 @@ fn a_load_writes_pieces_as_soon_as_they_end() {
     let root = builder.finish(&mut Put(&objects, 0)).unwrap();
     let map: Map = (0..20_000u32).map(|n| (n.to_be_bytes().to_vec(), b"1".to_vec())).collect();
     assert_eq!(root, build(&Objects::default(), &Native::new(), &map).unwrap());
+}
+
+/// Objects as records that are lent.
+struct Lending(HashMap<Oid, Vec<u8>>);
+
+impl Lending {
+    fn of(objects: &Objects) -> Self {
+        let record = |(oid, (kind, body)): (&Oid, &(Kind, Vec<u8>))| {
+            let mut record = Vec::new();
+            crate::write_record(&mut record, *kind, oid, body, &[], &[]);
+            record.truncate(RecordHeader::first(&record).unwrap().bytes() as usize);
+            (*oid, record)
+        };
+        Self(objects.objects.read().unwrap().iter().map(record).collect())
+    }
+}
+
+impl Source for Lending {
+    type Error = FormatError;
+
+    fn peek(&self, oid: &[u8], _: Location) -> Option<&[u8]> {
+        Some(self.0.get(&Oid::new(oid).ok()?)?)
+    }
+
+    fn read<'a>(&'a self, _: Kind, _: &ObjRef) -> Result<Object<'a>, FormatError> {
+        Err(inconsistent("it is lent, or missing"))
+    }
+}
+
+/// Goes through all entries; returns how many were found by the fast way.
+fn short_entries(lending: &Lending, root: &ObjRef) -> Result<usize, FormatError> {
+    let (mut cursor, mut short) = (EntryCursor::new(lending, Some(*root)), 0);
+    let mut all = Vec::new();
+    while cursor.next()? {
+        let found = cursor.short_entry();
+        let entry = cursor.entry()?.unwrap();
+        if let Some((step, value)) = found {
+            assert_eq!((step, Some(value)), (entry.step(), entry.inline()));
+            short += 1;
+        }
+        all.push((entry.step().to_vec(), entry.inline().map(<[u8]>::to_vec)));
+    }
+    // Backwards, and within a piece without reading.
+    while cursor.previous()? {
+        let entry = cursor.entry()?.unwrap();
+        assert_eq!(all.pop().unwrap(), (entry.step().to_vec(), entry.inline().map(<[u8]>::to_vec)));
+        assert!(cursor.short_entry().is_none_or(|(step, _)| step == entry.step()));
+    }
+    assert!(all.is_empty() && cursor.short_entry().is_none());
+    Ok(short)
+}
+
+#[test]
+fn the_fast_way_to_an_entry_leads_to_what_the_other_one_does() {
+    let native = Native::new();
+    let objects = Objects::default();
+    let value = |n: u32| vec![n as u8; [0, 1, 8, 40, 48][n as usize % 5]];
+    let map: Map = (0..3000u32).map(|n| (n.to_be_bytes().repeat(1 + n as usize % 3), value(n))).collect();
+    let root = build(&objects, &native, &map).unwrap();
+    let mut lending = Lending::of(&objects);
+    assert_eq!(short_entries(&lending, &root), Ok(3000));
+    // Over pieces that lie it says no more than the other.
+    let sound: Vec<(Oid, Vec<u8>)> = lending.0.iter().map(|(oid, record)| (*oid, record.clone())).collect();
+    let (mut state, mut refused) = (5, 0);
+    for _ in 0..600 {
+        let (oid, record) = &sound[random(&mut state) as usize % sound.len()];
+        let mut hostile = record.clone();
+        let body_at = RecordHeader::first(record).unwrap().body_at() as usize;
+        for _ in 0..1 + random(&mut state) % 4 {
+            let at = body_at + random(&mut state) as usize % (hostile.len() - body_at);
+            hostile[at] = random(&mut state) as u8;
+        }
+        lending.0.insert(*oid, hostile);
+        refused += usize::from(short_entries(&lending, &root).is_err());
+        lending.0.insert(*oid, record.clone());
+    }
+    assert!(refused > 20, "{refused} rounds met what was wrong");
 }

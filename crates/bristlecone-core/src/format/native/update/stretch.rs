@@ -19,7 +19,7 @@ use super::{
     window::{REACH, current},
     write,
 };
-use crate::{Change, ChangeList, ChangeTarget, FormatError, ObjRef, Object, Oid, Sink, Source};
+use crate::{Change, ChangeList, ChangeTarget, FormatError, Location, ObjRef, Object, Oid, Sink, Source};
 
 /// How many edits and pieces around a bound are looked through for its margins. With more, nearly all is removed there, and
 /// there is no bound.
@@ -217,24 +217,31 @@ impl<K: Sink> NativeWriter<'_, K> {
     where
         W: Fn(&mut NativeWriter<'_, K>, usize) -> Result<LevelEdits, E> + Sync,
     {
+        let native = self.native;
+        // No child is pending where threads share, so what was kept of nodes with one child stays right.
+        let moved = |made: &mut Result<Made, E>, place: &dyn Fn(Location) -> Location| {
+            made.iter_mut().for_each(|made| made.above.moved(place));
+        };
         if numbers.len() <= 1 {
-            return if numbers.is_empty() { Ok(LevelEdits::new()) } else { each(self, numbers.start) };
+            let Some(number) = numbers.into_iter().next() else { return Ok(LevelEdits::new()) };
+            let made = self.sink.apart(|sink| make_on(native, sink, |writer| each(writer, number)), moved)?;
+            return Ok(self.take_made(made));
         }
-        let (native, middle) = (self.native, numbers.start + numbers.len() / 2);
-        let half = |numbers: Range<usize>| move |sink: &mut K| share_on(native, sink, numbers, each);
-        let (one, other) = self.sink.join(half(numbers.start..middle), half(middle..numbers.end), |made, place| {
-            if let Ok(made) = made {
-                // No child is pending where threads share, so what was kept of nodes with one child stays right.
-                made.above.moved(place);
-            }
-        });
-        let (mut one, other) = (one?, other?);
-        one.above.append(&other.above);
-        for made in [&mut one, &mut { other }] {
-            self.written.append(&mut made.written);
-            self.singles.append(&mut made.singles);
-        }
-        Ok(one.above)
+        let middle = numbers.start + numbers.len() / 2;
+        let half =
+            |numbers: Range<usize>| move |sink: &mut K| make_on(native, sink, |writer| writer.share(numbers, each));
+        let (one, other) = self.sink.join(half(numbers.start..middle), half(middle..numbers.end), moved);
+        let (one, other) = (one?, other?);
+        let mut above = self.take_made(one);
+        above.append(&self.take_made(other));
+        Ok(above)
+    }
+
+    /// Takes in what another writer learnt, and returns the changes of the level above.
+    fn take_made(&mut self, mut made: Made) -> LevelEdits {
+        self.written.append(&mut made.written);
+        self.singles.append(&mut made.singles);
+        made.above
     }
 
     /// Writes a whole level and returns the items of the level above.
@@ -353,13 +360,14 @@ pub(super) fn is_wide<K: Sink>(native: &Native, sink: &K, changes: usize) -> boo
     native.split && changes > 1 && changes >= sink.shared_min()
 }
 
-/// As [`NativeWriter::share`], with a writer of its own.
-fn share_on<K: Sink, E: Send, W>(native: &Native, sink: &mut K, numbers: Range<usize>, each: &W) -> Result<Made, E>
-where
-    W: Fn(&mut NativeWriter<'_, K>, usize) -> Result<LevelEdits, E> + Sync,
-{
+/// Calls `make` with a writer of its own.
+fn make_on<K: Sink, E>(
+    native: &Native,
+    sink: &mut K,
+    make: impl FnOnce(&mut NativeWriter<'_, K>) -> Result<LevelEdits, E>,
+) -> Result<Made, E> {
     write(native, sink, |writer| {
-        let above = writer.share(numbers, each)?;
+        let above = make(writer)?;
         Ok(Made { above, written: take(&mut writer.written), singles: take(&mut writer.singles) })
     })
 }

@@ -1,0 +1,180 @@
+//! Of many edits, what threads make is appended as soon as it is made: nothing is seen of it before the commit, a power cut
+//! leaves whole commits, and a failure leaves the edits.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Durability, Error, Info, Map, MemoryBackend, Native, Repo, Result,
+    disk::{DiskBackend, DiskOptions},
+};
+use bristlecone_testkit::{
+    generate::Rng,
+    sim::{Fault, Policy, SimStorage, Times},
+};
+
+use crate::engine::format_tag;
+
+fn info(durability: Durability) -> Info {
+    Info::unsigned("many entries").durability(durability)
+}
+
+fn options() -> DiskOptions {
+    DiskOptions::default().segment_bytes(1 << 16).maps(false).background(false).collect(false)
+}
+
+fn create(disk: &SimStorage) -> Arc<dyn Backend> {
+    Arc::new(DiskBackend::create(Arc::new(disk.clone()), format_tag(), options()).unwrap())
+}
+
+fn open(disk: &SimStorage) -> Repo {
+    let backend = DiskBackend::open(Arc::new(disk.clone()), None, options(), false).unwrap();
+    Repo::with_backend(Native::new(), Arc::new(backend))
+}
+
+/// Returns a repository in which a few changes of a directory are many.
+fn with_few(backend: Arc<dyn Backend>, threads: usize) -> Repo {
+    let repo = Repo::with_backend(Native::new(), backend);
+    repo.set_threads(threads);
+    repo.set_shared_min(40);
+    repo
+}
+
+/// Sets and removes many entries of a map.
+fn edit(map: &mut Map, seed: u64) -> Result<()> {
+    let mut rng = Rng::new(seed);
+    let mut edits = Vec::new();
+    for n in 0..1500 {
+        let value = vec![n as u8; rng.below(20) as usize];
+        edits.push((rng.below(4000).to_be_bytes(), if rng.chance(1, 4) { None } else { Some(value) }));
+    }
+    map.apply(edits.iter().map(|(key, value)| (key, value.as_deref())))
+}
+
+/// Returns the roots that commits of such edits have, by one thread in memory.
+fn roots(commits: u64) -> Vec<String> {
+    let repo = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    let mut map = repo.map();
+    let root = |seed| {
+        edit(&mut map, seed).unwrap();
+        map.root().unwrap().to_string()
+    };
+    (0..commits).map(root).collect()
+}
+
+#[test]
+fn what_is_made_is_appended_before_the_commit_is_and_is_the_same() -> Result<()> {
+    let wanted = roots(4);
+    for threads in [1, 2, 3] {
+        let disk = SimStorage::new();
+        let backend = create(&disk);
+        let repo = with_few(backend.clone(), threads);
+        let main = repo.branch("main")?;
+        let mut map = main.map()?;
+        for (seed, wanted) in wanted.iter().enumerate() {
+            edit(&mut map, seed as u64)?;
+            let before = backend.stats();
+            map.commit(&main, &info(Durability::None))?;
+            let after = backend.stats();
+            assert!(
+                after.batches - before.batches > 5,
+                "{threads} threads: {} batches",
+                after.batches - before.batches
+            );
+            assert_eq!(&map.root()?.to_string(), wanted);
+            assert_eq!(&main.map()?.root()?.to_string(), wanted);
+        }
+        // As another process finds it.
+        drop((map, main, repo, backend));
+        let found = open(&disk).branch("main")?.map()?;
+        assert_eq!(&found.root()?.to_string(), wanted.last().unwrap());
+        let mut model = Repo::memory().map();
+        (0..4).try_for_each(|seed| edit(&mut model, seed))?;
+        let entries = |map: &Map| {
+            map.iter().unwrap().map(|entry| entry.unwrap()).map(|(k, v)| (k.to_vec(), v.to_vec())).collect::<Vec<_>>()
+        };
+        assert_eq!(entries(&found), entries(&model));
+    }
+    Ok(())
+}
+
+#[test]
+fn where_the_branch_has_moved_nothing_is_appended() -> Result<()> {
+    let backend = create(&SimStorage::new());
+    let repo = with_few(backend.clone(), 2);
+    let main = repo.branch("main")?;
+    let mut map = main.map()?;
+    edit(&mut map, 1)?;
+    main.edit(&info(Durability::None), |tree| tree.set("x", "1"))?;
+    let before = backend.stats().bytes_written;
+    assert!(matches!(map.commit(&main, &info(Durability::None)), Err(Error::RefMoved { .. })));
+    assert_eq!(backend.stats().bytes_written, before);
+    let mut again = Repo::memory().map();
+    edit(&mut again, 1)?;
+    assert_eq!(map.root()?, again.root()?, "the map keeps its edits");
+    Ok(())
+}
+
+#[test]
+fn a_power_cut_leaves_a_whole_commit() -> Result<()> {
+    let disk = SimStorage::new();
+    let backend = create(&disk);
+    disk.keep_moments();
+    let repo = with_few(backend, 2);
+    let main = repo.branch("main")?;
+    let mut map = main.map()?;
+    let mut acknowledged = Vec::new();
+    for seed in 0..3 {
+        edit(&mut map, seed)?;
+        map.commit(&main, &info(Durability::Synced))?;
+        acknowledged.push((disk.calls(), map.root()?));
+    }
+    let (mut seen, mut cuts) = ([0; 4], 0);
+    for call in 1..=disk.calls() {
+        let Some(moment) = disk.moment(call) else { continue };
+        for (policy, seed) in [(Policy::Lost, 1), (Policy::Kept, 2), (Policy::Sectors, call)] {
+            let repo = open(&moment.reboot(seed, policy));
+            let least = acknowledged.iter().filter(|(calls, _)| *calls < call).count();
+            let at = match repo.branch("main")?.head()? {
+                None => 0,
+                Some(head) => {
+                    let map = repo.checkout_map(head)?;
+                    map.iter()?.for_each(|entry| drop(entry.unwrap()));
+                    let root = map.root()?;
+                    1 + acknowledged.iter().position(|(_, known)| *known == root).expect("a root that was committed")
+                }
+            };
+            assert!(at >= least, "after call {call}, {policy:?}: commit {at} of {least} that were acknowledged");
+            seen[at] += 1;
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 100 && seen.iter().all(|&seen| seen > 0), "{cuts} cuts, {seen:?}");
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_leaves_the_edits_wherever_it_is_met() -> Result<()> {
+    let wanted = roots(1);
+    let mut refused = 0;
+    for call in (1..40).chain(1..40) {
+        let disk = SimStorage::new();
+        let repo = with_few(create(&disk), 2);
+        let main = repo.branch("main")?;
+        let mut map = main.map()?;
+        edit(&mut map, 0)?;
+        disk.fail_at(disk.calls() + call, Fault::NoSpace, Times::Once);
+        let done = map.commit(&main, &info(Durability::None));
+        disk.heal();
+        if let Err(error) = done {
+            assert!(matches!(error, Error::NoSpace { .. }), "call {call}: {error}");
+            refused += 1;
+            assert_eq!(main.head()?, None);
+            map.commit(&main, &info(Durability::Synced))?;
+        }
+        assert_eq!(map.root()?.to_string(), wanted[0]);
+        let found = open(&disk).branch("main")?.map()?;
+        assert_eq!((found.root()?.to_string(), found.iter()?.all(|entry| entry.is_ok())), (wanted[0].clone(), true));
+    }
+    assert!(refused > 10, "{refused} calls");
+    Ok(())
+}
