@@ -223,7 +223,7 @@ impl<S: AsRef<Pins>> Pin<S> {
         lock(&(*self.store).as_ref().parts[self.part].0)
     }
 
-    /// Holds what [`Pins::pin`] would hold from now on, in place of what it held: in one step, so that nothing which both
+    /// Holds what [`Pin::new`] would hold from now on, in place of what it held: in one step, so that nothing which both
     /// hold is free between.
     pub fn move_to(&mut self, position: Position, appended: u64, roots: &[Oid]) {
         self.position = position;
