@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Durability, Error, Info, Map, MemoryBackend, Native, Repo, Result,
+    Backend, Durability, Error, Info, Map, MemoryBackend, Native, Repo, Result, SweepLimits,
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_testkit::{
@@ -177,4 +177,31 @@ fn a_full_disk_leaves_the_edits_wherever_it_is_met() -> Result<()> {
     }
     assert!(refused > 10, "{refused} calls");
     Ok(())
+}
+
+#[test]
+fn what_was_appended_early_goes_with_its_commit() {
+    let left = |shared_min: usize| {
+        let disk = SimStorage::new();
+        let backend = create(&disk);
+        let repo = with_few(backend.clone(), 2);
+        repo.set_shared_min(shared_min);
+        repo.set_retention(&"last 2 refs/heads/*\n".parse().unwrap()).unwrap();
+        let main = repo.branch("main").unwrap();
+        let mut map = main.map().unwrap();
+        for seed in 0..12 {
+            edit(&mut map, seed).unwrap();
+            map.commit(&main, &info(Durability::None)).unwrap();
+        }
+        let root = map.root().unwrap();
+        drop(map);
+        // Within a day of all of it.
+        repo.sweep(&[], &SweepLimits::default().grace(86_400)).unwrap();
+        assert_eq!(main.map().unwrap().root().unwrap(), root);
+        let mut objects = 0;
+        backend.each_object(&mut |_, _| Ok(objects += 1), &mut |damage| panic!("{damage:?}")).unwrap();
+        objects
+    };
+    let (whole, early) = (left(usize::MAX), left(40));
+    assert!(early <= whole + whole / 10, "{early} objects are left, {whole} where all is appended at the end");
 }
