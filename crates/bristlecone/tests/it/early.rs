@@ -199,7 +199,11 @@ fn what_was_appended_early_goes_with_its_commit() {
         repo.sweep(&[], &SweepLimits::default().grace(86_400)).unwrap();
         assert_eq!(main.map().unwrap().root().unwrap(), root);
         let mut objects = 0;
-        backend.each_object(&mut |_, _| Ok(objects += 1), &mut |damage| panic!("{damage:?}")).unwrap();
+        let count = &mut |_, _: &bristlecone::Object<'_>| {
+            objects += 1;
+            Ok(())
+        };
+        backend.each_object(count, &mut |damage| panic!("{damage:?}")).unwrap();
         objects
     };
     let (whole, early) = (left(usize::MAX), left(40));
