@@ -92,18 +92,10 @@ impl<'b> FlushSink<'b> {
         self.take_notes(&mut beside);
         // Nothing leads to them yet. The snapshot keeps them from sweeps of this process; whether one of another process has dropped
         // some is looked up when that is appended which names them.
-        let first = self.left_out.get_mut().len();
         self.left_out.get_mut().extend(batch.offsets().map(|(oid, _)| oid));
-        match backend.append_keeping(&mut batch) {
-            Ok(base) => {
-                self.spare = Some(batch);
-                Ok(base)
-            }
-            Err(error) => {
-                self.left_out.get_mut().truncate(first);
-                Err(error)
-            }
-        }
+        let base = backend.append_keeping(&mut batch)?;
+        self.spare = Some(batch);
+        Ok(base)
     }
 
     /// Notes that the batch does not hold an object, and keeps that in the store.

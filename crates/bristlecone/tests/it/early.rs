@@ -3,37 +3,25 @@
 
 use std::sync::Arc;
 
-use bristlecone::{
-    Backend, Durability, Error, Info, Map, MemoryBackend, Native, Repo, Result, SweepLimits,
-    disk::{DiskBackend, DiskOptions},
-};
+use bristlecone::{Durability, Error, Info, Map, MemoryBackend, Native, Repo, Result, SweepLimits, disk::DiskOptions};
 use bristlecone_testkit::{
     generate::Rng,
-    sim::{Fault, Policy, SimStorage, Times},
+    sim::{Fault, SimStorage, Times},
 };
 
-use crate::engine::format_tag;
+use crate::{
+    engine::tiny_as_shipped,
+    parts::{every_cut_leaves_a_whole_commit, options},
+    retention::{create, open},
+};
 
 fn info(durability: Durability) -> Info {
     Info::unsigned("many entries").durability(durability)
 }
 
-fn options() -> DiskOptions {
-    DiskOptions::default().segment_bytes(1 << 16).maps(false).background(false).collect(false)
-}
-
-fn create(disk: &SimStorage) -> Arc<dyn Backend> {
-    Arc::new(DiskBackend::create(Arc::new(disk.clone()), format_tag(), options()).unwrap())
-}
-
-fn open(disk: &SimStorage) -> Repo {
-    let backend = DiskBackend::open(Arc::new(disk.clone()), None, options(), false).unwrap();
-    Repo::with_backend(Native::new(), Arc::new(backend))
-}
-
 /// Returns a repository in which a few changes of a directory are many.
-fn with_few(backend: Arc<dyn Backend>, threads: usize) -> Repo {
-    let repo = Repo::with_backend(Native::new(), backend);
+fn with_few(disk: &SimStorage, options: &DiskOptions, threads: usize) -> Repo {
+    let repo = create(disk, options);
     repo.set_threads(threads);
     repo.set_shared_min(40);
     repo
@@ -45,7 +33,7 @@ fn edit(map: &mut Map, seed: u64) -> Result<()> {
     let mut edits = Vec::new();
     for n in 0..1500 {
         let value = vec![n as u8; rng.below(20) as usize];
-        edits.push((rng.below(4000).to_be_bytes(), if rng.chance(1, 4) { None } else { Some(value) }));
+        edits.push((format!("{:08x}", rng.below(4000)), if rng.chance(1, 4) { None } else { Some(value) }));
     }
     map.apply(edits.iter().map(|(key, value)| (key, value.as_deref())))
 }
@@ -64,10 +52,10 @@ fn roots(commits: u64) -> Vec<String> {
 #[test]
 fn what_is_made_is_appended_before_the_commit_is_and_is_the_same() -> Result<()> {
     let wanted = roots(4);
-    for threads in [1, 2, 3] {
+    for (threads, options) in [(1, options()), (2, options()), (3, options()), (2, tiny_as_shipped())] {
         let disk = SimStorage::new();
-        let backend = create(&disk);
-        let repo = with_few(backend.clone(), threads);
+        let repo = with_few(&disk, &options, threads);
+        let backend = repo.backend().clone();
         let main = repo.branch("main")?;
         let mut map = main.map()?;
         for (seed, wanted) in wanted.iter().enumerate() {
@@ -85,7 +73,7 @@ fn what_is_made_is_appended_before_the_commit_is_and_is_the_same() -> Result<()>
         }
         // As another process finds it.
         drop((map, main, repo, backend));
-        let found = open(&disk).branch("main")?.map()?;
+        let found = open(&disk, &options).branch("main")?.map()?;
         assert_eq!(&found.root()?.to_string(), wanted.last().unwrap());
         let mut model = Repo::memory().map();
         (0..4).try_for_each(|seed| edit(&mut model, seed))?;
@@ -99,8 +87,8 @@ fn what_is_made_is_appended_before_the_commit_is_and_is_the_same() -> Result<()>
 
 #[test]
 fn where_the_branch_has_moved_nothing_is_appended() -> Result<()> {
-    let backend = create(&SimStorage::new());
-    let repo = with_few(backend.clone(), 2);
+    let repo = with_few(&SimStorage::new(), &options(), 2);
+    let backend = repo.backend();
     let main = repo.branch("main")?;
     let mut map = main.map()?;
     edit(&mut map, 1)?;
@@ -117,9 +105,8 @@ fn where_the_branch_has_moved_nothing_is_appended() -> Result<()> {
 #[test]
 fn a_power_cut_leaves_a_whole_commit() -> Result<()> {
     let disk = SimStorage::new();
-    let backend = create(&disk);
+    let repo = with_few(&disk, &options(), 2);
     disk.keep_moments();
-    let repo = with_few(backend, 2);
     let main = repo.branch("main")?;
     let mut map = main.map()?;
     let mut acknowledged = Vec::new();
@@ -128,27 +115,7 @@ fn a_power_cut_leaves_a_whole_commit() -> Result<()> {
         map.commit(&main, &info(Durability::Synced))?;
         acknowledged.push((disk.calls(), map.root()?));
     }
-    let (mut seen, mut cuts) = ([0; 4], 0);
-    for call in 1..=disk.calls() {
-        let Some(moment) = disk.moment(call) else { continue };
-        for (policy, seed) in [(Policy::Lost, 1), (Policy::Kept, 2), (Policy::Sectors, call)] {
-            let repo = open(&moment.reboot(seed, policy));
-            let least = acknowledged.iter().filter(|(calls, _)| *calls < call).count();
-            let at = match repo.branch("main")?.head()? {
-                None => 0,
-                Some(head) => {
-                    let map = repo.checkout_map(head)?;
-                    map.iter()?.for_each(|entry| drop(entry.unwrap()));
-                    let root = map.root()?;
-                    1 + acknowledged.iter().position(|(_, known)| *known == root).expect("a root that was committed")
-                }
-            };
-            assert!(at >= least, "after call {call}, {policy:?}: commit {at} of {least} that were acknowledged");
-            seen[at] += 1;
-            cuts += 1;
-        }
-    }
-    assert!(cuts > 100 && seen.iter().all(|&seen| seen > 0), "{cuts} cuts, {seen:?}");
+    every_cut_leaves_a_whole_commit(&disk, &acknowledged);
     Ok(())
 }
 
@@ -158,7 +125,7 @@ fn a_full_disk_leaves_the_edits_wherever_it_is_met() -> Result<()> {
     let mut refused = 0;
     for call in (1..40).chain(1..40) {
         let disk = SimStorage::new();
-        let repo = with_few(create(&disk), 2);
+        let repo = with_few(&disk, &options(), 2);
         let main = repo.branch("main")?;
         let mut map = main.map()?;
         edit(&mut map, 0)?;
@@ -172,7 +139,7 @@ fn a_full_disk_leaves_the_edits_wherever_it_is_met() -> Result<()> {
             map.commit(&main, &info(Durability::Synced))?;
         }
         assert_eq!(map.root()?.to_string(), wanted[0]);
-        let found = open(&disk).branch("main")?.map()?;
+        let found = open(&disk, &options()).branch("main")?.map()?;
         assert_eq!((found.root()?.to_string(), found.iter()?.all(|entry| entry.is_ok())), (wanted[0].clone(), true));
     }
     assert!(refused > 10, "{refused} calls");
@@ -183,8 +150,7 @@ fn a_full_disk_leaves_the_edits_wherever_it_is_met() -> Result<()> {
 fn what_was_appended_early_goes_with_its_commit() {
     let left = |shared_min: usize| {
         let disk = SimStorage::new();
-        let backend = create(&disk);
-        let repo = with_few(backend.clone(), 2);
+        let repo = with_few(&disk, &options(), 2);
         repo.set_shared_min(shared_min);
         repo.set_retention(&"last 2 refs/heads/*\n".parse().unwrap()).unwrap();
         let main = repo.branch("main").unwrap();
@@ -203,7 +169,7 @@ fn what_was_appended_early_goes_with_its_commit() {
             objects += 1;
             Ok(())
         };
-        backend.each_object(count, &mut |damage| panic!("{damage:?}")).unwrap();
+        repo.backend().each_object(count, &mut |damage| panic!("{damage:?}")).unwrap();
         objects
     };
     let (whole, early) = (left(usize::MAX), left(40));

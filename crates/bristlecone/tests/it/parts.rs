@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Backend, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, Repo, Tree,
+    Backend, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, Repo, Tree, TreeId,
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_testkit::{
@@ -26,7 +26,7 @@ fn memory<F: Format>(format: F) -> Repo<F> {
     Repo::with_backend(format, Arc::new(MemoryBackend::new()))
 }
 
-fn options() -> DiskOptions {
+pub(crate) fn options() -> DiskOptions {
     DiskOptions::default().segment_bytes(1 << 16).maps(false).background(false).collect(false)
 }
 
@@ -158,6 +158,12 @@ fn what_a_power_cut_leaves_is_a_whole_commit() {
         main.commit(&mut tree, &info(Durability::Synced)).unwrap();
         acknowledged.push((disk.calls(), main.tree().unwrap().root().unwrap()));
     }
+    every_cut_leaves_a_whole_commit(&disk, &acknowledged);
+}
+
+/// Cuts the power behind every call, three ways each: what is found is nothing or one of three commits, whole, and no earlier one than
+/// was acknowledged by that call.
+pub(crate) fn every_cut_leaves_a_whole_commit(disk: &SimStorage, acknowledged: &[(u64, TreeId)]) {
     let (mut seen, mut cuts) = ([0; 4], 0);
     for call in 1..=disk.calls() {
         let Some(moment) = disk.moment(call) else { continue };
