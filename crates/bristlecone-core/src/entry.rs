@@ -202,6 +202,9 @@ pub enum ChangeTarget<'a> {
 }
 
 /// The changes of a directory, sorted by step without duplicates. One that is asked for again is made again, and is the same.
+///
+/// A value in them ([`ChangeTarget::Inline`]) that is longer than the format keeps within a directory becomes an object of its
+/// own, which the format gives to the sink.
 pub trait ChangeList: Sync {
     /// Returns how many there are.
     fn len(&self) -> usize;

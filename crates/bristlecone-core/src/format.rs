@@ -8,8 +8,8 @@ use alloc::{string::String, vec::Vec};
 use core::{error, fmt};
 
 use crate::{
-    Bytes, Change, ChangeList, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink,
-    Source, Tag, Target,
+    Bytes, Change, ChangeList, ChangeTarget, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid,
+    Signature, Sink, Source, Tag, Target,
 };
 
 pub(crate) mod ahead;
@@ -214,7 +214,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         base: Option<&ObjRef>,
         changes: &C,
     ) -> Result<Option<ObjRef>, S::Error> {
-        let changes: Vec<Change<'_>> = (0..changes.len()).map(|index| changes.get(index)).collect();
+        let changes = all_changes(self, sink, changes)?;
         self.update(source, sink, base, &changes)
     }
 
@@ -411,6 +411,26 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         let _ = text;
         None
     }
+}
+
+/// Returns all changes of a list, with the values among them that become objects of their own given to the sink.
+pub(crate) fn all_changes<'c, F: Format, K: Sink, C: ChangeList>(
+    format: &F,
+    sink: &mut K,
+    changes: &'c C,
+) -> Result<Vec<Change<'c>>, FormatError> {
+    let inline = format.inline_bytes_max();
+    let one = |index| {
+        let mut change = changes.get(index);
+        if let Some((_, target)) = &mut change.to
+            && let ChangeTarget::Inline(value) = *target
+            && value.len() > inline
+        {
+            *target = ChangeTarget::Object { at: format.put_contents(sink, value)?, bytes: value.len() as u64 };
+        }
+        Ok(change)
+    };
+    (0..changes.len()).map(one).collect()
 }
 
 /// Returns the value that a lookup found; `None` where it found none.

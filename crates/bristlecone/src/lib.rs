@@ -41,6 +41,7 @@ pub mod disk;
 pub mod engine;
 mod error;
 pub mod fs;
+mod given_back;
 mod map;
 pub mod merge;
 mod oid_map;

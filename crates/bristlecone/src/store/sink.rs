@@ -81,7 +81,11 @@ impl<'b> FlushSink<'b> {
     fn take_notes(&mut self, beside: &mut Self) {
         self.left_out.get_mut().append(beside.left_out.get_mut());
         self.replaced.append(&mut beside.replaced);
-        self.failed = self.failed.take().or(beside.failed.take());
+        self.failed = match (self.failed.take(), beside.failed.take()) {
+            // That is of the other thread, which has failed for a reason that says more.
+            (Some(Error::Poisoned { .. }), Some(failed)) => Some(failed),
+            (failed, beside) => failed.or(beside),
+        };
     }
 
     /// Appends what a sink was given that was filled beside this one, and returns where that begins. Its memory is kept for the
@@ -210,10 +214,14 @@ impl Sink for FlushSink<'_> {
             moved(&mut made, &|at| absorbed.place(at));
             return made;
         }
-        match self.append_early(backend, beside) {
-            Ok(base) => moved(&mut made, &|at| at.resolve(base)),
-            Err(error) => self.failed = Some(error),
-        }
+        let base = match self.append_early(backend, beside) {
+            Ok(base) => base,
+            Err(error) => {
+                self.failed = Some(error);
+                Location::NONE
+            }
+        };
+        moved(&mut made, &|at| at.resolve(base));
         made
     }
 

@@ -56,11 +56,10 @@ type DirChanges<'c> = SmallVec<[Change<'c>; 1]>;
 /// What a step becomes: bound to something, or to nothing.
 type NewBinding<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
 
-/// Edits that remove, or put values that the directory itself holds: what they make needs no sink, and is made when it is
-/// needed.
-struct ShortEdits<'c>(Vec<(&'c [u8], &'c PatchEdit)>);
+/// Edits that remove or put values: what they make needs no sink, and is made when it is needed.
+struct ValueEdits<'c>(Vec<(&'c [u8], &'c PatchEdit)>);
 
-impl ChangeList for ShortEdits<'_> {
+impl ChangeList for ValueEdits<'_> {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -94,8 +93,8 @@ struct OpenDir<'c> {
     /// Its step in the directory above, and the directory that is stored there.
     step: &'c [u8],
     here: Option<ObjRef>,
-    /// All edits, where they are many and short.
-    short: Option<ShortEdits<'c>>,
+    /// All edits, where they are many and each removes or puts a value.
+    values: Option<ValueEdits<'c>>,
     /// The ids of values among them that are objects of their own, where they are many.
     hashed: Option<Box<HashedValues<'c, PatchEdits<'c>>>>,
     /// Whether something stands there though there is nothing below it: a value, or a directory that was stored empty.
@@ -324,8 +323,8 @@ impl<F: Format> Tree<F> {
 impl<'t, F: Format> Flush<'t, F> {
     /// Returns the directory that a patched one becomes; `None` if it is empty.
     fn dir(&self, sink: &mut FlushSink<'_>, patch: &'t Patch, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
-        if let Some(short) = self.short_edits(sink, patch) {
-            return self.changed_short(sink, patch, base, &short);
+        if let Some(values) = self.value_edits(sink, patch) {
+            return self.changed_values(sink, patch, base, &values);
         }
         let changes = match self.shared(sink, base, patch, 0)? {
             Some(changes) => changes,
@@ -356,18 +355,21 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(made)
     }
 
-    /// Returns the edits of a directory if they are many, and none of them puts anything but a value that it holds itself.
+    /// Returns the edits of a directory if they are many, and none of them puts anything but a value that it holds itself or that is
+    /// short enough to be hashed together with others. Longer ones are shared out value by value.
     #[inline]
-    fn short_edits(&self, sink: &FlushSink<'_>, patch: &'t Patch) -> Option<ShortEdits<'t>> {
-        if patch.len() < sink.shared_min().max(1) { None } else { self.many_short_edits(patch) }
+    fn value_edits(&self, sink: &FlushSink<'_>, patch: &'t Patch) -> Option<ValueEdits<'t>> {
+        if patch.len() < sink.shared_min().max(1) { None } else { self.many_value_edits(patch) }
     }
 
     #[cold]
-    fn many_short_edits(&self, patch: &'t Patch) -> Option<ShortEdits<'t>> {
-        let inline = self.tree.store.format.inline_bytes_max();
+    fn many_value_edits(&self, patch: &'t Patch) -> Option<ValueEdits<'t>> {
+        let format = &self.tree.store.format;
+        let (inline, together) = (format.inline_bytes_max(), format.hashed_together());
+        let is_short = |value: &[u8]| value.len() <= inline || value.len() < together.end;
         let is_short = |edit: &PatchEdit| match edit {
             PatchEdit::Remove => true,
-            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => leaf.at_hand().is_some_and(|value| value.len() <= inline),
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => leaf.at_hand().is_some_and(is_short),
             PatchEdit::Dir(_) | PatchEdit::Detached => false,
         };
         let mut edits = Vec::with_capacity(patch.len());
@@ -377,17 +379,17 @@ impl<'t, F: Format> Flush<'t, F> {
             }
             edits.push((step, edit));
         }
-        Some(ShortEdits(edits))
+        Some(ValueEdits(edits))
     }
 
-    fn changed_short(
+    fn changed_values(
         &self,
         sink: &mut FlushSink<'_>,
         patch: &Patch,
         base: Option<ObjRef>,
-        short: &ShortEdits<'_>,
+        values: &ValueEdits<'_>,
     ) -> Result<Option<ObjRef>> {
-        let made = self.tree.store.format.update_list(&self.source, sink, base.as_ref(), short)?;
+        let made = self.tree.store.format.update_list(&self.source, sink, base.as_ref(), values)?;
         if sink.has_replaced() {
             check_replaced(sink, patch)?;
         }
@@ -436,8 +438,8 @@ impl<'t, F: Format> Flush<'t, F> {
         loop {
             let Some(dir) = open.last_mut() else { return Ok(None) };
             let Some((step, edit)) = dir.edits.next() else {
-                let made = match &dir.short {
-                    Some(short) => self.changed_short(sink, dir.patch, dir.base, short)?,
+                let made = match &dir.values {
+                    Some(values) => self.changed_values(sink, dir.patch, dir.base, values)?,
                     None => self.changed(sink, dir.patch, dir.base, &dir.changes)?,
                 };
                 if dir.is_shared {
@@ -512,13 +514,13 @@ impl<'t, F: Format> Flush<'t, F> {
                 step,
                 here,
                 stands,
-                short: None,
+                values: None,
                 hashed: None,
                 is_shared,
             });
         }
-        let short = self.short_edits(sink, below);
-        let (edits, changes) = if short.is_some() {
+        let values = self.value_edits(sink, below);
+        let (edits, changes) = if values.is_some() {
             (PatchEdits::default(), DirChanges::new())
         } else {
             match self.shared(sink, base, below, parted)? {
@@ -528,7 +530,7 @@ impl<'t, F: Format> Flush<'t, F> {
         };
         // Where the changes are made already, no edits are left.
         let hashed = HashedValues::of(&self.tree.store.format, &edits, below.len()).map(Box::new);
-        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, short, hashed, is_shared })
+        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands, values, hashed, is_shared })
     }
 
     /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are

@@ -12,7 +12,7 @@ use super::{
     NewLeaf, PatchEdit, Tree,
     patch::{Patch, PatchBase, PatchEdits, StepEdit},
 };
-use crate::{Error, Result, store::FlushSink, swept::retry_swept};
+use crate::{Error, Result, given_back::give_back_soon, store::FlushSink, swept::retry_swept};
 
 /// Pending edits of a tree take about this much memory at most, unless it is set otherwise, where objects do not stay in memory.
 pub(crate) const PENDING_BYTES_MAX: usize = 288 << 20;
@@ -53,23 +53,13 @@ fn leaf_bytes(leaf: &NewLeaf) -> usize {
     }
 }
 
-/// Asks the allocator to give what is free back to the system. That of glibc keeps it for itself otherwise, where anything that
-/// came later is still in use; other allocators have threads that do so, and take no notice.
-fn give_back_memory() {
-    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-    // SAFETY: this call takes no pointer, and what it lets go of is free.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 impl<F: Format> Tree<F> {
-    /// Notes that no edits are pending any more, and gives back what they took if that was much.
+    /// Notes that no edits are pending any more, and has what they took given back if that was much.
     pub(super) fn forget_pending(&mut self) {
         let most = std::mem::take(&mut self.pending_most).max(self.pending);
         self.pending = 0;
         if most >= GIVEN_BACK_MIN {
-            give_back_memory();
+            give_back_soon();
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{ChangeTarget, Entry, Mode, NoSource};
 mod git;
 mod lend;
 mod lies;
+mod values;
 
 /// Objects in a map, that counts reads.
 #[derive(Default)]

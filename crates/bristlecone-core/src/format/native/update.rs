@@ -12,10 +12,12 @@ use smallvec::{SmallVec, smallvec};
 
 use self::{
     edits::LevelEdits,
-    stretch::{LevelChanges, LevelItems, Listed, Stretch, is_wide},
+    stretch::{LevelChanges, LevelItems, Stretch, is_wide},
+    values::{Listed, NoValues, Values, put_value, value_number},
     window::PieceWindow,
 };
 use super::{
+    super::all_changes,
     Native, bad,
     cursor::{LevelCursor, load_child, view},
     cut, fast, id,
@@ -28,6 +30,7 @@ use crate::{
 
 mod edits;
 mod stretch;
+mod values;
 mod window;
 
 const TOO_LONG: FormatError = FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" };
@@ -54,7 +57,7 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
     if !native.split {
         node::check_length(changes.len(), changes.iter().map(change_bytes).fold(0, u64::saturating_add))?;
     }
-    write(native, sink, |writer| update_with(writer, source, base, changes))
+    write(native, sink, &NoValues, |writer| update_with(writer, source, base, changes))
 }
 
 /// Fails where a change is too long for the piece that it falls into.
@@ -93,19 +96,25 @@ pub(super) fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
     changes: &C,
 ) -> Result<Option<ObjRef>, S::Error> {
     if !is_wide(native, sink, changes.len()) {
-        let changes: Vec<Change<'_>> = (0..changes.len()).map(|index| changes.get(index)).collect();
+        let changes = all_changes(native, sink, changes)?;
         return update(native, source, sink, base, &changes);
     }
-    (0..changes.len()).try_for_each(|index| check_change(native, &changes.get(index)))?;
-    write(native, sink, |writer| update_with(writer, source, base, &Listed(changes)))
+    let listed = Listed::checked(native, changes)?;
+    write(native, sink, &listed, |writer| update_with(writer, source, base, &listed))
 }
 
 /// Does something with a writer to a sink, whose buffer it has meanwhile.
-fn write<K: Sink, R>(native: &Native, sink: &mut K, work: impl FnOnce(&mut NativeWriter<'_, K>) -> R) -> R {
+fn write<K: Sink, R>(
+    native: &Native,
+    sink: &mut K,
+    values: &dyn Values,
+    work: impl FnOnce(&mut NativeWriter<'_, K>) -> R,
+) -> R {
     let body = sink.take_buffer();
     let mut writer = NativeWriter {
         native,
         sink,
+        values,
         body,
         locations: SmallVec::new(),
         written: SmallVec::new(),
@@ -220,7 +229,7 @@ fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    write(native, sink, |writer| {
+    write(native, sink, &NoValues, |writer| {
         let oid = encode::<NodeItem<'_>>(&mut writer.body, 0, &[], native.group);
         writer.put_encoded(0, oid, &[])
     })
@@ -306,6 +315,8 @@ fn merge<'w>(
 struct NativeWriter<'s, K> {
     native: &'s Native,
     sink: &'s mut K,
+    // What places stand for that are none yet.
+    values: &'s dyn Values,
     body: Vec<u8>,
     locations: SmallVec<[Location; 8]>,
     // Nodes written above the leaves, and of those with one item the child: they may turn out to be roots.
@@ -360,9 +371,21 @@ impl<K: Sink> NativeWriter<'_, K> {
         Ok(self.put_encoded(level, oid, items))
     }
 
+    /// Returns where an item's child is. A value that the sink was not given yet is given to it.
+    #[inline]
+    fn child_place(&mut self, item: &NodeItem<'_>) -> Location {
+        match value_number(item.at) {
+            None => item.at,
+            Some(number) => put_value(self.sink, self.values, item, number),
+        }
+    }
+
     fn put_encoded(&mut self, level: u8, oid: Oid, items: &[NodeItem<'_>]) -> ObjRef {
         self.locations.clear();
-        self.locations.extend(items.iter().filter(|item| has_child(level, item.bytes)).map(|item| item.at));
+        for item in items.iter().filter(|item| has_child(level, item.bytes)) {
+            let at = self.child_place(item);
+            self.locations.push(at);
+        }
         if level > 0 {
             self.written.push(oid);
             if let [only] = items
@@ -633,9 +656,10 @@ impl<K: Sink> NativeWriter<'_, K> {
             let Some(new) = self.body.get_mut(node.item_range(place)).filter(|_| is_alike) else { return Ok(false) };
             new.copy_from_slice(item.bytes);
             if let Some(rank) = node.child_index(place).map_err(&wrong)? {
+                let new = self.child_place(item);
                 // A source without locations has none to replace.
                 let Some(at) = self.locations.get_mut(rank) else { return Ok(false) };
-                *at = item.at;
+                *at = new;
             }
             if node.level > 0 {
                 let below = node.child(place).map_err(&wrong)?.count;
@@ -678,9 +702,10 @@ impl<K: Sink> NativeWriter<'_, K> {
         self.locations.clear();
         self.locations.extend((0..object.children()).map(|child| object.child(child)));
         if let Some(rank) = node.child_index(index).map_err(bad(Kind::Node))? {
+            let at = self.child_place(item);
             // A source without locations has none to replace.
             match self.locations.get_mut(rank) {
-                Some(place) => *place = item.at,
+                Some(place) => *place = at,
                 None => return Ok(None),
             }
         }

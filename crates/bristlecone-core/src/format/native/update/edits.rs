@@ -11,7 +11,7 @@ use super::{
     },
     NodeItem,
 };
-use crate::{Change, Location};
+use crate::{Change, ChangeTarget, Location, Oid};
 
 /// The changes of one level. Items are encoded once, into one buffer.
 pub(super) struct LevelEdits {
@@ -41,23 +41,40 @@ impl LevelEdits {
         Self { buffer: SmallVec::new(), list: SmallVec::new() }
     }
 
-    pub(super) fn from_changes<'c>(changes: impl ExactSizeIterator<Item = Change<'c>>) -> Self {
+    /// Returns none, with room for so many.
+    pub(super) fn with_capacity(changes: usize) -> Self {
         let mut edits = Self::new();
-        edits.buffer.reserve(changes.len() * 32);
-        edits.list.reserve(changes.len());
-        for change in changes {
-            let Some((kind, target)) = &change.to else {
-                edits.remove(change.step);
-                continue;
-            };
-            write_leaf_item(&mut edits.buffer, change.step, change.mode, *kind, target);
-            let at = match target {
-                crate::ChangeTarget::Object { at, .. } => at.at,
-                _ => Location::NONE,
-            };
-            edits.push(1, change.step, at, 1, step_hash(change.step) as u8);
-        }
+        edits.buffer.reserve(changes * 32);
+        edits.list.reserve(changes);
         edits
+    }
+
+    pub(super) fn from_changes<'c>(changes: impl ExactSizeIterator<Item = Change<'c>>) -> Self {
+        let mut edits = Self::with_capacity(changes.len());
+        changes.for_each(|change| edits.add(&change));
+        edits
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, change: &Change<'_>) {
+        let Some((kind, target)) = &change.to else {
+            self.remove(change.step);
+            return;
+        };
+        write_leaf_item(&mut self.buffer, change.step, change.mode, *kind, target);
+        let at = match target {
+            ChangeTarget::Object { at, .. } => at.at,
+            _ => Location::NONE,
+        };
+        self.push(1, change.step, at, 1, step_hash(change.step) as u8);
+    }
+
+    /// Replaces the id of the object that a change puts.
+    pub(super) fn set_object(&mut self, index: usize, oid: &Oid) {
+        let end = self.list[index].end;
+        let id = oid.as_bytes();
+        // An item ends with it.
+        self.buffer[end - id.len()..end].copy_from_slice(id);
     }
 
     /// Returns changes that put items of a level.

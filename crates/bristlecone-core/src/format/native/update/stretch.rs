@@ -16,10 +16,11 @@ use super::{
         cut::{self, Token},
     },
     LevelEdits, NativeWriter, NodeItem, NodeItems, only_child,
+    values::{Values, value_number},
     window::{REACH, current},
     write,
 };
-use crate::{Change, ChangeList, ChangeTarget, FormatError, Location, ObjRef, Object, Oid, Sink, Source};
+use crate::{Change, ChangeTarget, FormatError, Location, ObjRef, Object, Oid, Sink, Source};
 
 /// How many edits and pieces around a bound are looked through for its margins. With more, nearly all is removed there, and
 /// there is no bound.
@@ -65,31 +66,6 @@ impl LevelChanges for [Change<'_>] {
     }
 }
 
-/// Changes that are made when they are needed.
-pub(super) struct Listed<'c, C>(pub(super) &'c C);
-
-impl<C: ChangeList> LevelChanges for Listed<'_, C> {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn step(&self, index: usize) -> &[u8] {
-        self.0.get(index).step
-    }
-
-    fn puts(&self, index: usize) -> bool {
-        self.0.get(index).to.is_some()
-    }
-
-    fn names_pending(&self) -> bool {
-        (0..self.0.len()).any(|index| is_pending(&self.0.get(index)))
-    }
-
-    fn part(&self, range: Range<usize>) -> LevelEdits {
-        LevelEdits::from_changes(range.map(|index| self.0.get(index)))
-    }
-}
-
 /// Items of a level, each of which is put.
 pub(super) struct LevelItems<'i> {
     pub(super) level: u8,
@@ -110,7 +86,7 @@ impl LevelChanges for LevelItems<'_> {
     }
 
     fn names_pending(&self) -> bool {
-        self.items.iter().any(|item| item.at.pending_offset().is_some())
+        self.items.iter().any(|item| is_pending_place(item.at))
     }
 
     fn part(&self, range: Range<usize>) -> LevelEdits {
@@ -132,7 +108,7 @@ impl LevelChanges for LevelEdits {
     }
 
     fn names_pending(&self) -> bool {
-        self.iter().any(|edit| edit.item.is_some_and(|item| item.at.pending_offset().is_some()))
+        self.iter().any(|edit| edit.item.is_some_and(|item| is_pending_place(item.at)))
     }
 
     fn part(&self, range: Range<usize>) -> LevelEdits {
@@ -217,19 +193,20 @@ impl<K: Sink> NativeWriter<'_, K> {
     where
         W: Fn(&mut NativeWriter<'_, K>, usize) -> Result<LevelEdits, E> + Sync,
     {
-        let native = self.native;
+        let (native, values) = (self.native, self.values);
         // No child is pending where threads share, so what was kept of nodes with one child stays right.
         let moved = |made: &mut Result<Made, E>, place: &dyn Fn(Location) -> Location| {
             made.iter_mut().for_each(|made| made.above.moved(place));
         };
         if numbers.len() <= 1 {
             let Some(number) = numbers.into_iter().next() else { return Ok(LevelEdits::new()) };
-            let made = self.sink.apart(|sink| make_on(native, sink, |writer| each(writer, number)), moved)?;
+            let made = self.sink.apart(|sink| make_on(native, sink, values, |writer| each(writer, number)), moved)?;
             return Ok(self.take_made(made));
         }
         let middle = numbers.start + numbers.len() / 2;
-        let half =
-            |numbers: Range<usize>| move |sink: &mut K| make_on(native, sink, |writer| writer.share(numbers, each));
+        let half = |numbers: Range<usize>| {
+            move |sink: &mut K| make_on(native, sink, values, |writer| writer.share(numbers, each))
+        };
         let (one, other) = self.sink.join(half(numbers.start..middle), half(middle..numbers.end), moved);
         let (one, other) = (one?, other?);
         let mut above = self.take_made(one);
@@ -351,8 +328,13 @@ impl<K: Sink> NativeWriter<'_, K> {
     }
 }
 
-fn is_pending(change: &Change<'_>) -> bool {
-    matches!(&change.to, Some((_, ChangeTarget::Object { at, .. })) if at.at.pending_offset().is_some())
+pub(super) fn is_pending(change: &Change<'_>) -> bool {
+    matches!(&change.to, Some((_, ChangeTarget::Object { at, .. })) if is_pending_place(at.at))
+}
+
+/// Whether a place is one in the sink's batch.
+fn is_pending_place(at: Location) -> bool {
+    at.pending_offset().is_some() && value_number(at).is_none()
 }
 
 /// Whether a level of so many changes is done in stretches.
@@ -364,9 +346,10 @@ pub(super) fn is_wide<K: Sink>(native: &Native, sink: &K, changes: usize) -> boo
 fn make_on<K: Sink, E>(
     native: &Native,
     sink: &mut K,
+    values: &dyn Values,
     make: impl FnOnce(&mut NativeWriter<'_, K>) -> Result<LevelEdits, E>,
 ) -> Result<Made, E> {
-    write(native, sink, |writer| {
+    write(native, sink, values, |writer| {
         let above = make(writer)?;
         Ok(Made { above, written: take(&mut writer.written), singles: take(&mut writer.singles) })
     })

@@ -11,8 +11,9 @@ use super::{
     },
     LevelEdits, NativeWriter, NodeItems, merge, read_items,
     stretch::{Stretch, token},
+    values::Unheard,
 };
-use crate::{Bytes, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+use crate::{Bytes, Kind, ObjRef, Object, Oid, Sink, Source};
 
 /// A cut moves only within one bound's weight of a change, and whether it does depends on one more; twice
 /// that keeps windows apart from each other.
@@ -44,19 +45,6 @@ struct WindowCut<'w> {
     runs: Vec<Range<usize>>,
     // Pieces that must be loaded first. If there are any, the runs mean nothing.
     needed: Vec<usize>,
-}
-
-/// Takes nothing.
-struct Deaf;
-
-impl Sink for Deaf {
-    fn put(&mut self, _: Kind, _: Oid, _: &[u8], _: &[Location], _: &[u64]) -> Location {
-        Location::NONE
-    }
-
-    fn known(&self, _: &Oid) -> Option<Location> {
-        None
-    }
 }
 
 /// What a token of the sequence stands for.
@@ -191,7 +179,7 @@ impl<'a> PieceWindow<'a> {
         stretch: &Stretch<'_>,
     ) -> Result<(), S::Error> {
         loop {
-            let needed = self.cut(native, &mut Deaf, level, edits, stretch)?.needed;
+            let needed = self.cut(native, &mut Unheard, level, edits, stretch)?.needed;
             let mut loaded = Ok(());
             for &index in &needed {
                 let piece = &mut self.pieces[index];
