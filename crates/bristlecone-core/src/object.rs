@@ -564,6 +564,12 @@ pub trait Sink {
     /// Returns where an object with this id is already known to be: in this sink or below it.
     fn known(&self, oid: &Oid) -> Option<Location>;
 
+    /// Hears of objects that it will be asked for or given next, so that the processor can fetch at once what is looked at for all
+    /// of them.
+    fn expect(&self, oids: &[Oid]) {
+        let _ = oids;
+    }
+
     /// Hears from an update that a step which was bound to a directory is bound to something else from now on.
     fn dir_replaced(&mut self, step: &[u8]) {
         let _ = step;

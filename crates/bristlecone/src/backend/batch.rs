@@ -283,6 +283,12 @@ impl Sink for Batch {
         Location::pending(at)
     }
 
+    fn expect(&self, oids: &[Oid]) {
+        if let Some(index) = &self.index {
+            index.fetch(oids);
+        }
+    }
+
     fn known(&self, oid: &Oid) -> Option<Location> {
         self.find(oid.as_bytes()).map(|at| Location::pending(u64::from(at)))
     }

@@ -165,6 +165,10 @@ impl Sink for FlushSink<'_> {
         Some(at)
     }
 
+    fn expect(&self, oids: &[Oid]) {
+        self.batch.expect(oids);
+    }
+
     fn dir_replaced(&mut self, step: &[u8]) {
         self.replaced.push(step.to_vec());
     }

@@ -411,7 +411,7 @@ impl<'t, F: Format> Flush<'t, F> {
             let to = match edit {
                 PatchEdit::Remove => Some(None),
                 PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
-                    let id = hashed.as_mut().and_then(|hashed| hashed.next(format, leaf));
+                    let id = hashed.as_mut().and_then(|hashed| hashed.next(format, sink, leaf));
                     Some(Some((leaf.kind(), self.leaf(sink, leaf, id)?)))
                 }
                 PatchEdit::Dir(below) => self.below(sink, base, step, below, parted)?,
@@ -456,7 +456,7 @@ impl<'t, F: Format> Flush<'t, F> {
             let to = match edit {
                 PatchEdit::Remove => None,
                 PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => {
-                    let id = dir.hashed.as_mut().and_then(|hashed| hashed.next(&self.tree.store.format, leaf));
+                    let id = dir.hashed.as_mut().and_then(|hashed| hashed.next(&self.tree.store.format, sink, leaf));
                     Some((leaf.kind(), self.leaf(sink, leaf, id)?))
                 }
                 PatchEdit::Dir(_) | PatchEdit::Detached => {

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use self::{
     edits::LevelEdits,
     stretch::{LevelChanges, LevelItems, Stretch, is_wide},
-    values::{Listed, NoValues, Values, put_value, value_number},
+    values::{Listed, Values, expect, put_value, value_number},
     window::PieceWindow,
 };
 use super::{
@@ -57,7 +57,7 @@ pub(super) fn update<S: Source + Sync, K: Sink>(
     if !native.split {
         node::check_length(changes.len(), changes.iter().map(change_bytes).fold(0, u64::saturating_add))?;
     }
-    write(native, sink, &NoValues, |writer| update_with(writer, source, base, changes))
+    write(native, sink, None, |writer| update_with(writer, source, base, changes))
 }
 
 /// Fails where a change is too long for the piece that it falls into.
@@ -100,14 +100,14 @@ pub(super) fn update_list<S: Source + Sync, K: Sink, C: ChangeList>(
         return update(native, source, sink, base, &changes);
     }
     let listed = Listed::checked(native, changes)?;
-    write(native, sink, &listed, |writer| update_with(writer, source, base, &listed))
+    write(native, sink, Some(&listed), |writer| update_with(writer, source, base, &listed))
 }
 
 /// Does something with a writer to a sink, whose buffer it has meanwhile.
 fn write<K: Sink, R>(
     native: &Native,
     sink: &mut K,
-    values: &dyn Values,
+    values: Option<&dyn Values>,
     work: impl FnOnce(&mut NativeWriter<'_, K>) -> R,
 ) -> R {
     let body = sink.take_buffer();
@@ -229,7 +229,7 @@ fn update_with<S: Source + Sync, K: Sink, C: LevelChanges + ?Sized>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    write(native, sink, &NoValues, |writer| {
+    write(native, sink, None, |writer| {
         let oid = encode::<NodeItem<'_>>(&mut writer.body, 0, &[], native.group);
         writer.put_encoded(0, oid, &[])
     })
@@ -316,7 +316,7 @@ struct NativeWriter<'s, K> {
     native: &'s Native,
     sink: &'s mut K,
     // What places stand for that are none yet.
-    values: &'s dyn Values,
+    values: Option<&'s dyn Values>,
     body: Vec<u8>,
     locations: SmallVec<[Location; 8]>,
     // Nodes written above the leaves, and of those with one item the child: they may turn out to be roots.
@@ -374,14 +374,17 @@ impl<K: Sink> NativeWriter<'_, K> {
     /// Returns where an item's child is. A value that the sink was not given yet is given to it.
     #[inline]
     fn child_place(&mut self, item: &NodeItem<'_>) -> Location {
-        match value_number(item.at) {
-            None => item.at,
-            Some(number) => put_value(self.sink, self.values, item, number),
+        match (self.values, value_number(item.at)) {
+            (Some(values), Some(number)) => put_value(self.sink, values, item, number),
+            _ => item.at,
         }
     }
 
     fn put_encoded(&mut self, level: u8, oid: Oid, items: &[NodeItem<'_>]) -> ObjRef {
         self.locations.clear();
+        if level == 0 && self.values.is_some() {
+            expect(self.sink, items);
+        }
         for item in items.iter().filter(|item| has_child(level, item.bytes)) {
             let at = self.child_place(item);
             self.locations.push(at);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bristlecone_core::{Format, Oid};
+use bristlecone_core::{Format, Oid, Sink};
 
 use super::{NewLeaf, PatchEdit};
 
@@ -37,10 +37,11 @@ impl<'t, I: Iterator<Item = (&'t [u8], &'t PatchEdit)> + Clone> HashedValues<'t,
 
     /// Returns the id of a value whose turn it is; `None` if it is not hashed ahead.
     #[inline]
-    pub(super) fn next<F: Format>(&mut self, format: &F, leaf: &NewLeaf) -> Option<Oid> {
+    pub(super) fn next<F: Format>(&mut self, format: &F, sink: &impl Sink, leaf: &NewLeaf) -> Option<Oid> {
         self.value(leaf)?;
         if self.given == self.ids.len() {
             self.hash(format);
+            sink.expect(&self.ids);
         }
         self.given += 1;
         self.ids.get(self.given - 1).copied()

@@ -346,7 +346,7 @@ pub(super) fn is_wide<K: Sink>(native: &Native, sink: &K, changes: usize) -> boo
 fn make_on<K: Sink, E>(
     native: &Native,
     sink: &mut K,
-    values: &dyn Values,
+    values: Option<&dyn Values>,
     make: impl FnOnce(&mut NativeWriter<'_, K>) -> Result<LevelEdits, E>,
 ) -> Result<Made, E> {
     write(native, sink, values, |writer| {

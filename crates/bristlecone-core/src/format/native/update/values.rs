@@ -41,15 +41,6 @@ pub(super) trait Values: Sync {
     fn value(&self, number: usize) -> Option<&[u8]>;
 }
 
-/// No change puts any.
-pub(super) struct NoValues;
-
-impl Values for NoValues {
-    fn value(&self, _: usize) -> Option<&[u8]> {
-        None
-    }
-}
-
 /// Changes that are made when they are needed.
 pub(super) struct Listed<'c, C> {
     list: &'c C,
@@ -155,6 +146,14 @@ impl<C: ChangeList> Values for Listed<'_, C> {
     fn value(&self, number: usize) -> Option<&[u8]> {
         self.outside(&self.list.get(number)).map(|(_, value)| value)
     }
+}
+
+/// Tells a sink of the values that it is going to be given, of those that items name.
+pub(super) fn expect<K: Sink>(sink: &K, items: &[NodeItem<'_>]) {
+    let values = items.iter().filter(|item| value_number(item.at).is_some());
+    let ids: SmallVec<[Oid; TOGETHER]> =
+        values.filter_map(|item| item.bytes.last_chunk()).map(|id| Oid::from_array(*id)).collect();
+    sink.expect(&ids);
 }
 
 /// Gives a value to a sink whose number stands for the place of an item's child, and returns where it is.
