@@ -21,6 +21,7 @@ use crate::{
     tree::PENDING_BYTES_MAX,
 };
 
+mod early;
 mod sink;
 
 pub(crate) use sink::FlushSink;
