@@ -21,7 +21,6 @@ use crate::{
     tree::PENDING_BYTES_MAX,
 };
 
-mod early;
 mod sink;
 
 pub(crate) use sink::FlushSink;

@@ -2,12 +2,11 @@
 
 use std::{
     cell::RefCell,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use bristlecone_core::{Kind, Location, Oid, SHARED_MIN, Sink};
 
-use super::early::Early;
 use crate::{Backend, Batch, Error, Result, Snapshot, backend::Absorbed, pool};
 
 /// A batch that is being filled, above what a snapshot shows.
@@ -20,7 +19,7 @@ pub(crate) struct FlushSink<'b> {
     replaced: Vec<Vec<u8>>,
     buffer: Vec<u8>,
     shared_min: usize,
-    early: Option<Arc<Early<'b>>>,
+    early: Option<&'b dyn Backend>,
     // The memory of a batch that was appended early.
     spare: Option<Batch>,
     // Why one could not be: what was made since has no places.
@@ -54,8 +53,8 @@ impl<'b> FlushSink<'b> {
 
     /// From now on what can be apart ([`Sink::apart`]) is appended to `backend` as soon as it is made: while one thread writes, others
     /// go on, and it need not be held in memory until all is made. [`FlushSink::written`] says whether that succeeded.
-    pub(crate) fn write_early(&mut self, backend: &'b dyn Backend) {
-        self.early = Some(Arc::new(Early::new(backend)));
+    pub(crate) const fn write_early(&mut self, backend: &'b dyn Backend) {
+        self.early = Some(backend);
     }
 
     /// Fails if something could not be appended early.
@@ -69,7 +68,7 @@ impl<'b> FlushSink<'b> {
     /// Returns an empty sink to be filled beside this one, in this memory.
     fn beside(&self, mut batch: Batch) -> Self {
         batch.clear();
-        Self { early: self.early.clone(), ..Self::new(batch, self.snapshot).sharing_from(self.shared_min) }
+        Self { early: self.early, ..Self::new(batch, self.snapshot).sharing_from(self.shared_min) }
     }
 
     /// Takes in what a sink was given that was filled beside this one, behind its own; returns where it is now.
@@ -91,14 +90,14 @@ impl<'b> FlushSink<'b> {
 
     /// Appends what a sink was given that was filled beside this one, and returns where that begins. Its memory is kept for the
     /// next one.
-    fn append_early(&mut self, early: &Early<'_>, mut beside: Self) -> Result<Location> {
+    fn append_early(&mut self, backend: &dyn Backend, mut beside: Self) -> Result<Location> {
         let mut batch = std::mem::take(&mut beside.batch);
         beside.left_out.get_mut().drain(..).for_each(|oid| batch.leave_out(oid));
         self.take_notes(&mut beside);
         // Nothing leads to them yet. The snapshot keeps them from sweeps of this process; whether one of another process has dropped
         // some is looked up when that is appended which names them.
         self.left_out.get_mut().extend(batch.offsets().map(|(oid, _)| oid));
-        let base = early.append(&mut batch)?;
+        let base = backend.append_keeping(&mut batch)?;
         self.spare = Some(batch);
         Ok(base)
     }
@@ -158,10 +157,6 @@ impl Sink for FlushSink<'_> {
         if let Some(at) = self.batch.known(oid) {
             return Some(at);
         }
-        if let Some(at) = self.early.as_ref().and_then(|early| early.find(oid)) {
-            self.builds_on(oid);
-            return Some(at);
-        }
         self.snapshot.locate(oid)?;
         // Kept first and then looked up again: what is there now stays. What was swept between is not left out, but put.
         self.keep(oid);
@@ -214,7 +209,7 @@ impl Sink for FlushSink<'_> {
         make: impl FnOnce(&mut Self) -> A,
         moved: impl FnOnce(&mut A, &dyn Fn(Location) -> Location),
     ) -> A {
-        let Some(early) = self.early.clone().filter(|_| self.failed.is_none()) else { return make(self) };
+        let Some(backend) = self.early.filter(|_| self.failed.is_none()) else { return make(self) };
         let batch = self.spare.take().unwrap_or_else(|| Batch::since(self.batch.left_out().1));
         let mut beside = self.beside(batch);
         let mut made = make(&mut beside);
@@ -223,7 +218,7 @@ impl Sink for FlushSink<'_> {
             moved(&mut made, &|at| absorbed.place(at));
             return made;
         }
-        let base = match self.append_early(&early, beside) {
+        let base = match self.append_early(backend, beside) {
             Ok(base) => base,
             Err(error) => {
                 self.failed = Some(error);

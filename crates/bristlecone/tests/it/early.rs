@@ -32,8 +32,9 @@ fn edit(map: &mut Map, seed: u64) -> Result<()> {
     let mut rng = Rng::new(seed);
     let mut edits = Vec::new();
     for n in 0..1500 {
-        // In part within the directory, in part objects of their own, all of them new.
-        let value = format!("{seed} {n:0length$}", length = rng.below(140) as usize).into_bytes();
+        // In part within the directory, in part objects of their own: new ones, and some that may be there already.
+        let length = rng.below(140) as usize;
+        let value = if n % 2 == 0 { vec![n as u8; length] } else { format!("{seed} {n:0length$}").into_bytes() };
         edits.push((format!("{:08x}", rng.below(4000)), if rng.chance(1, 4) { None } else { Some(value) }));
     }
     map.apply(edits.iter().map(|(key, value)| (key, value.as_deref())))
@@ -209,5 +210,5 @@ fn what_was_appended_early_goes_with_its_commit() {
         objects
     };
     let (whole, early) = (left(usize::MAX), left(40));
-    assert!(early <= whole + whole / 10, "{early} objects are left, {whole} where all is appended at the end");
+    assert!(early <= whole + whole / 50, "{early} objects are left, {whole} where all is appended at the end");
 }

@@ -72,8 +72,9 @@ impl Collection<'_, '_> {
                     let known = index < object.children();
                     let place = if known { object.child(index) } else { Location::NONE };
                     index += 1;
-                    // Most of what a tree names, the tree before it named, too.
-                    if !self.live.is_marked(place.0) && !reached.is_marked(place.0) && seen.note(child) {
+                    // Most of what a tree names, the tree before it named, too. Of two copies of an object each is reached by its place.
+                    let is_marked = self.live.is_marked(place.0) || reached.is_marked(place.0);
+                    if !is_marked && (reached.covers(place.0) || seen.note(child)) {
                         open.push(ObjRef::new(child, place));
                     }
                 })?;
