@@ -4,11 +4,15 @@
 //! back, and take no notice. Whoever commits again soon uses the memory again, and would wait for the system to clear it.
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-pub(crate) use self::glibc::give_back_soon;
+pub(crate) use self::glibc::{give_back_soon, put_off};
 
 /// Other allocators need not be asked.
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 pub(crate) const fn give_back_soon() {}
+
+/// Other allocators need not be asked.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+pub(crate) const fn put_off() {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 mod glibc {
@@ -19,11 +23,12 @@ mod glibc {
         time::{Duration, Instant},
     };
 
-    /// Memory is given back when nothing was freed for so long.
-    const QUIET: Duration = Duration::from_secs(1);
+    /// Memory is given back when nobody has freed or used it for so long.
+    const QUIET: Duration = Duration::from_secs(5);
 
-    /// What was freed last, and not given back yet.
+    /// What was freed, and not given back yet.
     struct Freed {
+        /// When it was, or when memory was used last.
         at: Option<Instant>,
         /// The process that has a thread which gives it back. One that was forked has none.
         process: u32,
@@ -31,7 +36,7 @@ mod glibc {
 
     static FREED: Mutex<Freed> = Mutex::new(Freed { at: None, process: 0 });
 
-    /// Has a thread give what is free back to the system, a second after this was called last.
+    /// Has a thread give what is free back to the system, some seconds after this was called last.
     pub(crate) fn give_back_soon() {
         // Waits for no lock: in a forked process its holder may be missing.
         let Ok(mut freed) = FREED.try_lock() else { return };
@@ -40,6 +45,15 @@ mod glibc {
         if !is_waited_for && thread::Builder::new().name("cone-memory".to_owned()).spawn(wait).is_err() {
             freed.at = None;
             give_back();
+        }
+    }
+
+    /// Notes that what is free is about to be used.
+    pub(crate) fn put_off() {
+        if let Ok(mut freed) = FREED.try_lock()
+            && freed.at.is_some()
+        {
+            freed.at = Some(Instant::now());
         }
     }
 

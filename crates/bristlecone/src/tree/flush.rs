@@ -31,7 +31,9 @@ use super::{
     patch::{Patch, PatchBase, PatchEdits},
 };
 use crate::{
-    Error, Result, pool,
+    Error, Result,
+    given_back::put_off,
+    pool,
     prefetched::Prefetched,
     store::{FlushSink, StoreView, flush_prewritten, lock_values},
     swept::retry_swept,
@@ -178,7 +180,12 @@ impl<F: Format> Tree<F> {
             (Some(patch), Some(bytes)) => self.flush_in_parts(sink, patch, base, bytes),
             (None, _) => Ok(base),
         };
-        let root = if self.is_large() { pool::within(self.store.threads(), flush) } else { flush() };
+        let root = if self.is_large() {
+            put_off();
+            pool::within(self.store.threads(), flush)
+        } else {
+            flush()
+        };
         match &self.patch {
             Some(patch) => root.map_err(|error| self.with_path(error, patch, base)),
             None => root,

@@ -23,8 +23,8 @@ const VALUE_BYTES: usize = 20;
 const STRIDE: u64 = 2_654_435_761;
 /// So much anonymous memory may stay after the commit that was not there before.
 const KEPT_KB_MAX: u64 = 64 << 10;
-/// Memory is given back a second after the commit, by a thread that may have to wait for its turn.
-const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Memory is given back five seconds after the commit, by a thread that may have to wait for its turn.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(15);
 /// The branch of the directory that is compared.
 const TWIN: &str = "twin";
 
