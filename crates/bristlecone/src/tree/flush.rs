@@ -372,11 +372,10 @@ impl<'t, F: Format> Flush<'t, F> {
     #[cold]
     fn many_value_edits(&self, patch: &'t Patch) -> Option<ValueEdits<'t>> {
         let format = &self.tree.store.format;
-        let (inline, together) = (format.inline_bytes_max(), format.hashed_together());
-        let is_short = |value: &[u8]| value.len() <= inline || value.len() < together.end;
+        let long = format.hashed_together().end.max(format.inline_bytes_max() + 1);
         let is_short = |edit: &PatchEdit| match edit {
             PatchEdit::Remove => true,
-            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => leaf.at_hand().is_some_and(is_short),
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => leaf.at_hand().is_some_and(|value| value.len() < long),
             PatchEdit::Dir(_) | PatchEdit::Detached => false,
         };
         let mut edits = Vec::with_capacity(patch.len());

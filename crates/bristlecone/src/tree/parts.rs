@@ -54,7 +54,7 @@ fn leaf_bytes(leaf: &NewLeaf) -> usize {
 }
 
 impl<F: Format> Tree<F> {
-    /// Notes that no edits are pending any more, and has what they took given back if that was much.
+    /// Notes that no edits are pending any more, and has the memory that they took given back if that was much.
     pub(super) fn forget_pending(&mut self) {
         let most = std::mem::take(&mut self.pending_most).max(self.pending);
         self.pending = 0;
