@@ -575,8 +575,7 @@ impl DiskBackend {
     /// Ends reading by a table. If a collection went on meanwhile, others were told that something is still read by it.
     fn leave_table(&self, table: Arc<SegmentTable>) {
         if table.state.epoch != self.shared.tables.epoch() {
-            drop(table);
-            self.shared.left_table();
+            self.shared.leave_table(table);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{DiskOptions, filters::Run, spare::Spare, written::WrittenSegment};
+use super::{DiskOptions, filters::Run, spare::Spare, table::SegmentTable, written::WrittenSegment};
 use crate::{engine::Worker, sync::lock};
 
 /// The only job of each worker.
@@ -28,6 +28,8 @@ pub(super) struct Background<S> {
     /// Does what `maintenance.rs` has.
     pub(super) maintenance: Worker<S, 1>,
     pub(super) jobs: Mutex<Jobs>,
+    // Held by the thread that lets go of tables.
+    leaving: Mutex<()>,
     /// Whether the tail's segment has, or will have, a spare to follow it.
     pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
@@ -46,6 +48,8 @@ pub(super) struct Jobs {
     pub(super) filters: Vec<Run>,
     /// A file that was prepared for the next segment.
     pub(super) spare: Option<Spare>,
+    /// Tables of older states by which snapshots read no more.
+    pub(super) left: Vec<Arc<SegmentTable>>,
 }
 
 impl<S: Send + Sync + 'static> Background<S> {
@@ -57,6 +61,7 @@ impl<S: Send + Sync + 'static> Background<S> {
             flusher: Worker::new("cone-flush", options.background, [pause], flush),
             maintenance: Worker::new("cone-maintain", options.background, [Duration::ZERO], maintain),
             jobs: Mutex::default(),
+            leaving: Mutex::default(),
             spare_asked: AtomicBool::new(false),
             trimmed_at: AtomicU64::new(0),
             tidied_at: AtomicU64::new(0),
@@ -88,6 +93,15 @@ impl<S: Send + Sync + 'static> Background<S> {
         }
         drop(jobs);
         self.maintenance.ask(MAINTAIN);
+    }
+
+    /// Lets go of the tables that snapshots have left; returns whether there were any. Once it returns, those are gone that other
+    /// threads were just letting go of.
+    pub(super) fn drop_left(&self) -> bool {
+        let _one = lock(&self.leaving);
+        // Not under the lock of the jobs: it may take a while, and whoever leaves a table takes that.
+        let left = std::mem::take(&mut lock(&self.jobs).left);
+        !left.is_empty()
     }
 
     /// Keeps a file for the next segment.

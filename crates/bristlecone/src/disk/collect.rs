@@ -139,7 +139,8 @@ impl DiskState {
             self.check_free(collection.room(), || 0)?;
             collection.live.count(COLD);
             collection.pace.begin(SweepStep::Copy);
-            let done = collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector));
+            let done =
+                collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector, limits.if_due));
             if let Err(error) = done {
                 // Another collection may be what was in the way, and files of these names may be its own by now.
                 let lost = collector.check().err();

@@ -25,6 +25,33 @@ const GARBAGE_SECONDS: u64 = 24 * 60 * 60;
 /// While another process collects, this one tries again after so many bytes, and an eighth of a segment at most.
 const LEFT_BYTES: u64 = 1 << 20;
 
+/// Lets commits wait for the collection that is under way, from when that begins until this is dropped.
+pub(super) struct SlowedCommits<'a> {
+    state: &'a DiskState,
+    has_begun: bool,
+}
+
+impl<'a> SlowedCommits<'a> {
+    pub(super) const fn of(state: &'a DiskState) -> Self {
+        Self { state, has_begun: false }
+    }
+
+    /// Begins; returns whether it had not.
+    pub(super) fn begin(&mut self) -> bool {
+        self.state.due_from(0, 0);
+        !std::mem::replace(&mut self.has_begun, true)
+    }
+}
+
+impl Drop for SlowedCommits<'_> {
+    fn drop(&mut self) {
+        // Mostly a new state has decided when the next one is due.
+        if self.has_begun && self.state.overdue_at.load(Relaxed) == 0 {
+            self.state.next_due((self.state.published.end() >> 32) as u32);
+        }
+    }
+}
+
 impl DiskState {
     /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
     /// full, and more where more would have to be copied.

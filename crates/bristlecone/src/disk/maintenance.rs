@@ -54,6 +54,7 @@ impl DiskState {
     /// What the maintenance worker does.
     fn maintain(&self) {
         let background = &self.background;
+        self.let_go();
         let sealed = std::mem::take(&mut lock(&background.jobs).index);
         if background.spare_asked.load(SeqCst) {
             self.prepare_spare();
@@ -72,12 +73,21 @@ impl DiskState {
             if let Ok(Some(segment)) = view.segment(number) {
                 let _ = view.renew_index(segment, written);
             }
+            drop(table);
+            self.let_go();
         }
         self.make_filters();
         // The file of a snapshot that was just let go, or the lock of a collection that was just ending, was in the way before.
         self.tell_readers();
         self.tidy();
         self.trim();
+    }
+
+    /// Lets go of what snapshots have left: the files take room until then.
+    fn let_go(&self) {
+        if self.background.drop_left() {
+            self.left_table();
+        }
     }
 
     /// Releases pages of maps beyond the budget.
@@ -165,6 +175,7 @@ impl DiskState {
         let background = &self.background;
         background.flusher.stop();
         background.maintenance.stop();
+        background.drop_left();
         if let Some(spare) = lock(&background.jobs).spare.take() {
             let _ = self.storage.remove(&spare.name);
         }

@@ -14,11 +14,14 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
+    background::MAINTAIN,
     files::{SEGMENTS, random_word},
     frame::{word32, word64},
+    lock::DiskLock,
     log::DiskState,
     roll::now_seconds,
     state::{StoreState, state_epoch},
+    table::SegmentTable,
 };
 use crate::{
     Error,
@@ -177,6 +180,23 @@ impl DiskState {
             *told = oldest;
         }
         tells
+    }
+
+    /// Lets go of the table of an older state by which a snapshot read. Where nothing else reads by it, maps of what was emptied
+    /// end, and files are removed of which the system may be writing parts: tens of milliseconds, for which no commit should wait.
+    pub(super) fn leave_table(&self, left: Arc<SegmentTable>) {
+        // In a process that was forked another thread may have held the lock of the jobs for ever.
+        let beside = self.options.background && self.lock.as_ref().is_some_and(DiskLock::is_own);
+        if beside {
+            lock(&self.background.jobs).left.push(left);
+            if self.background.maintenance.ask(MAINTAIN) {
+                return;
+            }
+            self.background.drop_left();
+        } else {
+            drop(left);
+        }
+        self.left_table();
     }
 
     /// Goes on after a snapshot that read by an older state is gone: tells the others, and removes what only that needed.

@@ -35,8 +35,8 @@ impl DiskSnapshot {
     fn follow_table(&mut self) {
         let store = self.pin.store();
         if self.table.state.epoch != store.tables.epoch() {
-            self.table = store.table();
-            store.left_table();
+            let left = std::mem::replace(&mut self.table, store.table());
+            store.leave_table(left);
         }
     }
 }

@@ -114,6 +114,9 @@ impl<F: Format> Repo<F> {
         if collector.running.swap(true, AcqRel) {
             if due == SweepDue::Overdue {
                 collector.pause();
+            } else {
+                // It keeps up again: what commits do from now on counts for no pause.
+                collector.set_paused(None);
             }
             return;
         }
@@ -167,5 +170,20 @@ mod tests {
         let noted = collector.set_paused(None).expect("a commit has waited");
         assert!(noted >= second + work);
         assert!(collector.set_paused(None).is_none());
+    }
+
+    /// What commits did while a collection kept up counts for no pause, or else one commit waits a tenth of a second.
+    #[test]
+    fn commits_that_did_not_wait_count_for_no_pause() {
+        let repo = Repo::memory();
+        let collector = &repo.shared.collector;
+        collector.running.store(true, Relaxed);
+        repo.collect(SweepDue::Overdue);
+        assert!(collector.paused.lock().unwrap().is_some());
+        repo.collect(SweepDue::Beside);
+        assert!(collector.paused.lock().unwrap().is_none());
+        let began = Instant::now();
+        repo.collect(SweepDue::Overdue);
+        assert!(began.elapsed() < PAUSE_MAX / 2, "{:?}", began.elapsed());
     }
 }

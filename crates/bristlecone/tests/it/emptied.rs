@@ -1,8 +1,12 @@
 //! Files that collections emptied are removed once nothing reads them, also where nothing takes their place.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
 };
 
 use bristlecone::{
@@ -77,6 +81,42 @@ fn the_highest_cold_segment_is_removed_when_all_of_it_is_dead_and_its_number_is_
             assert_eq!(["a", "c3", "c4"].map(|name| reached(backend, name)), [vec![1], vec![3], vec![4]]);
             assert_eq!(check(backend), []);
         }
+    }
+}
+
+/// Removing files of which the system is just writing parts takes tens of milliseconds: no caller that lets go of a snapshot waits for
+/// it, unless there are no threads.
+#[test]
+fn a_thread_beside_removes_what_the_last_snapshot_of_before_kept() {
+    for background in [true, false] {
+        let disk = SimStorage::new();
+        let removers = Arc::new(Mutex::new(Vec::new()));
+        let told = removers.clone();
+        let storage = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if coming.method == "remove" && coming.name.ends_with(".seg") {
+                told.lock().unwrap().push(thread::current().id());
+            }
+        });
+        let options = tiny_with_maps().background(background);
+        let backend = DiskBackend::create(Arc::new(storage), format_tag(), options).unwrap();
+        settle(&backend, "a", 1, false);
+        append(&backend, 3, &[], Some("garbage")).unwrap();
+        drop_ref(&backend, "garbage");
+        let snapshot = backend.snapshot(&[]);
+        assert!(sweep(&backend, false).objects > 0);
+        let segments = || disk.list("segments").unwrap().iter().filter(|name| name.ends_with(".seg")).count();
+        assert!(segments() > 1, "a snapshot of before keeps them");
+        removers.lock().unwrap().clear();
+        drop(snapshot);
+        let waited = (0..if background { 2000 } else { 1 }).any(|_| {
+            thread::sleep(Duration::from_millis(5));
+            segments() == 1
+        });
+        assert!(waited, "nothing keeps them");
+        let removers = removers.lock().unwrap();
+        let here = removers.iter().filter(|&&id| id == thread::current().id()).count();
+        assert_eq!((removers.is_empty(), here), (false, if background { 0 } else { removers.len() }));
+        assert_eq!((reached(&backend, "a"), check(&backend)), (vec![1], vec![]));
     }
 }
 

@@ -4,6 +4,7 @@ use super::Collection;
 use crate::{
     Error,
     disk::{
+        due::SlowedCommits,
         frame::{self, FrameKind, PAYLOAD_BYTES_MAX, put_state, take_refs},
         lock::CollectorLock,
         log::{DiskState, LogWriter},
@@ -16,22 +17,30 @@ use crate::{
 
 /// How often a state is made without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
-/// How often what was appended meanwhile is gone through before the store's lock is taken, and how little of it is left to that.
+/// How often what was appended meanwhile is gone through before the store's lock is taken, and how little of it is left to that:
+/// half a millisecond's work. Where commits append as fast, they are slowed unless it is less than the larger figure.
 const PASSES_MAX: usize = 16;
-const LEFT_BYTES: u64 = 512 << 10;
+const LEFT_BYTES: u64 = 128 << 10;
+const LEFT_BYTES_MAX: u64 = 1 << 20;
 
 impl DiskState {
-    /// Makes what was copied the state of the store.
-    pub(super) fn announce(&self, collection: &mut Collection<'_, '_>, collector: &CollectorLock) -> Result<(), Error> {
+    /// Makes what was copied the state of the store; `by_itself`: the store began the collection, so that its commits may wait.
+    pub(super) fn announce(
+        &self,
+        collection: &mut Collection<'_, '_>,
+        collector: &CollectorLock,
+        by_itself: bool,
+    ) -> Result<(), Error> {
         let mut end = None;
         for round in 0.. {
-            self.go_through(collection)?;
+            self.go_through(collection, None)?;
             collection.files.finish_segment()?;
             let mut state = collection.state(collector)?;
             self.write_state(collector, &mut state)?;
             let last = round >= ROUNDS_MAX;
             // What came while that was written.
-            self.go_through(collection)?;
+            let mut slowed = SlowedCommits::of(self);
+            self.go_through(collection, by_itself.then_some(&mut slowed))?;
             if collection.has_more() && !last {
                 continue;
             }
@@ -65,12 +74,20 @@ impl DiskState {
     }
 
     /// Goes through what was appended meanwhile, and through what was appended during that, until little is left: commits go on.
-    fn go_through(&self, collection: &mut Collection<'_, '_>) -> Result<(), Error> {
+    /// Where they append as fast as this, it is of no use to go on unless they are slowed.
+    fn go_through(
+        &self,
+        collection: &mut Collection<'_, '_>,
+        mut slowed: Option<&mut SlowedCommits<'_>>,
+    ) -> Result<(), Error> {
         let mut before = u64::MAX;
         for _ in 0..PASSES_MAX {
             let bytes = collection.follow(self.published.end())?;
-            // Where appends are as fast as this, it is of no use to go on.
-            if bytes <= LEFT_BYTES || bytes >= before / 4 * 3 {
+            if bytes <= LEFT_BYTES {
+                break;
+            }
+            let is_slower = bytes < before / 4 * 3;
+            if !is_slower && (bytes <= LEFT_BYTES_MAX || !slowed.as_mut().is_some_and(|slowed| slowed.begin())) {
                 break;
             }
             before = bytes;

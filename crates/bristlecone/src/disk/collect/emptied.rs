@@ -30,6 +30,7 @@ impl DiskState {
             return Ok(u64::MAX);
         }
         let mut is_noted = false;
+        self.background.drop_left();
         self.tell_readers();
         let oldest = self.oldest_read(&table.state)?;
         let mut kept = u64::from(oldest != table.state.epoch);

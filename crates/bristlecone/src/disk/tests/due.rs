@@ -1,6 +1,7 @@
 //! When a collection is due, and when commits wait for one: what a store takes beside what is live depends on it.
 
 use super::*;
+use crate::disk::due::SlowedCommits;
 use crate::{Info, Native, Repo, SweepDue, SweepLimits, Tree};
 
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -83,6 +84,27 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
     store.sweep(true);
     assert_eq!(store.backend.sweep_due(), SweepDue::No);
     assert!(wanted(0, 8).contains(&store.append_until(SweepDue::Beside)));
+}
+
+#[test]
+fn commits_that_are_slowed_wait_until_a_collection_ends_whatever_comes_of_it() {
+    let mut store = Churned::new();
+    let shared = store.backend.shared.clone();
+    let slowed = SlowedCommits::of(&shared);
+    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    drop(slowed);
+    for is_named in [false, true] {
+        let mut slowed = SlowedCommits::of(&shared);
+        assert_eq!((slowed.begin(), store.backend.sweep_due()), (true, SweepDue::Overdue));
+        assert_eq!((slowed.begin(), store.backend.sweep_due()), (false, SweepDue::Overdue));
+        if is_named {
+            store.edit(|tree, number| set(tree, number % ENTRIES, number));
+            store.sweep(true);
+        }
+        drop(slowed);
+        assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    }
+    store.append_until(SweepDue::Beside);
 }
 
 #[test]
