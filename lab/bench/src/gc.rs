@@ -56,6 +56,12 @@ pub struct GcArgs {
     /// How long a slice takes, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub slice: u64,
+    /// How long commits go on with collections alone, before the pairs, in seconds; files and memory are sampled meanwhile
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub alone: u64,
+    /// How many commits these are at most
+    #[arg(long, value_name = "N", default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub alone_commits: u64,
     /// How many commits the store keeps
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     pub retain: usize,

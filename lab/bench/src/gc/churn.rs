@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     machine::Machine,
     measure::Run,
-    report::{GcFigures, Row},
+    report::{GcFigures, GcSample, Row},
     rss::{Peak, Sampler},
     workload::Random,
 };
@@ -21,8 +21,6 @@ use crate::{
 const SAMPLED_EVERY: u64 = 256;
 /// What files may take beyond 1.3 times what is live: so many segments.
 const SEGMENTS: u64 = 5;
-/// For how many slices commits go on with collections alone.
-pub(super) const SIZED_SLICES: u64 = 3;
 
 /// A store that is committed to.
 pub(super) struct Churn {
@@ -43,6 +41,8 @@ pub(super) struct Churn {
 /// What slices of one kind found.
 #[derive(Default)]
 struct Slices {
+    commits: u64,
+    // What each took, unless there are samples, which know: of an hour that would be more memory than the store takes.
     nanoseconds: Vec<u64>,
     seconds: f64,
     largest: u64,
@@ -84,12 +84,12 @@ impl Churn {
         // Sizes and memory are those of collections alone: slices without them leave what takes a while to go.
         let (mut bare, mut sized) = (Slices::default(), Slices::default());
         self.repo.set_collecting(false);
-        self.slice(Duration::from_secs(args.slice), &mut bare)?;
+        self.slice(Duration::from_secs(args.slice), u64::MAX, &mut bare)?;
         self.settle()?;
         self.repo.set_collecting(true);
-        let time = Duration::from_secs(args.slice * SIZED_SLICES);
+        let time = Duration::from_secs(args.alone);
         sized.samples = Some(Samples::over(time));
-        self.slice(time, &mut sized)?;
+        self.slice(time, args.alone_commits, &mut sized)?;
         let mut series = sized.samples.take().map(|samples| samples.finish(|| self.file_bytes())).unwrap_or_default();
         say_part!(", ");
         let (mut with, mut without) = (Slices::default(), Slices::default());
@@ -101,7 +101,7 @@ impl Churn {
                     self.repo.wait_for_collection()?;
                 }
                 let slices = if on { &mut with } else { &mut without };
-                self.slice(Duration::from_secs(args.slice), slices)?;
+                self.slice(Duration::from_secs(args.slice), u64::MAX, slices)?;
                 if !on {
                     self.settle()?;
                 }
@@ -120,6 +120,7 @@ impl Churn {
         say!(" check");
         let wrong = self.check()?;
         let told = [
+            alone(&sized, &series),
             format!(
                 "live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
                 mega(live),
@@ -175,14 +176,14 @@ impl Churn {
         self.repo.sweep(&[], &SweepLimits::default())?;
         // What this map reads by is let go with its next commit, and files then.
         for _ in 0..2 {
-            self.slice(Duration::ZERO, &mut Slices::default())?;
+            self.slice(Duration::ZERO, 1, &mut Slices::default())?;
             self.repo.sweep(&[], &SweepLimits::default())?;
         }
         Ok(())
     }
 
-    /// Commits for a while, once at least.
-    fn slice(&mut self, time: Duration, slices: &mut Slices) -> Result<()> {
+    /// Commits for a while, once at least and so many times at most.
+    fn slice(&mut self, time: Duration, commits_max: u64, slices: &mut Slices) -> Result<()> {
         let info = Info::unsigned("one entry").durability(self.durability);
         let sampler = Sampler::start();
         let began = Instant::now();
@@ -196,15 +197,15 @@ impl Churn {
             self.map.apply([(&key(entry)[..], Some(&value[..]))])?;
             self.map.commit(&self.branch, &info)?;
             let took = started.elapsed().as_nanos() as u64;
-            slices.nanoseconds.push(took);
             commits += 1;
-            if let Some(samples) = &mut slices.samples {
-                samples.commit(took, || self.file_bytes());
+            match &mut slices.samples {
+                Some(samples) => samples.commit(took, || self.file_bytes()),
+                None => slices.nanoseconds.push(took),
             }
             if commits % SAMPLED_EVERY == 0 {
                 slices.largest = slices.largest.max(self.file_bytes());
             }
-            if began.elapsed() >= time {
+            if commits >= commits_max || began.elapsed() >= time {
                 break;
             }
         }
@@ -212,6 +213,7 @@ impl Churn {
         // Where commits are slow a slice has few of them.
         slices.largest = slices.largest.max(self.file_bytes());
         self.commits += commits;
+        slices.commits += commits;
         slices.seconds += seconds;
         slices.memory = slices.memory.most(sampler.finish_sampled());
         slices.rates.push(commits as f64 / seconds);
@@ -245,6 +247,27 @@ impl Churn {
     }
 }
 
+/// Returns what is told of commits with collections alone: a rate that falls, or files that grow, show in the thirds.
+fn alone(sized: &Slices, series: &[GcSample]) -> String {
+    let longest = series.iter().map(|sample| sample.commit_max_us).fold(0.0, f64::max) / 1e3;
+    let third = |part: usize| {
+        // The last sample may be a moment behind the last commit.
+        let of = |sample: &&GcSample| ((sample.seconds * 3.0 / sized.seconds).ceil() as usize).clamp(1, 3) == part;
+        let samples = series.iter().filter(of);
+        let (commits, largest) = samples
+            .fold((0, 0), |(commits, largest), sample| (commits + sample.commits, sample.file_bytes.max(largest)));
+        format!("{:.1} k/s, {:.0} MB", commits as f64 * 3.0 / sized.seconds / 1e3, mega(largest))
+    };
+    format!(
+        "{} commits in {:.0} s with collections alone, the longest {longest:.1} ms; rate and largest sample by thirds: {}; {}; {}",
+        sized.commits,
+        sized.seconds,
+        third(1),
+        third(2),
+        third(3),
+    )
+}
+
 /// Returns the median of the ratios of rates, pair by pair; of two in the middle the smaller, as medians of rates are.
 fn ratios(with: &[f64], without: &[f64]) -> f64 {
     let mut ratios: Vec<f64> = with.iter().zip(without).map(|(with, without)| with / without).collect();
@@ -270,7 +293,7 @@ mod tests {
             let dir = dir.path().join(retain.to_string());
             let mut churn = Churn::new(&dir, 100, Durability::None, retain).unwrap();
             for _ in 0..3 {
-                churn.slice(Duration::ZERO, &mut Slices::default()).unwrap();
+                churn.slice(Duration::ZERO, 1, &mut Slices::default()).unwrap();
             }
             assert_eq!((churn.commits, churn.check().unwrap()), (4, None), "{retain}");
             churn.commits = 3;
@@ -284,9 +307,36 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut churn = Churn::new(&dir.path().join("store"), 100, Durability::None, 4).unwrap();
         let mut slices = Slices::default();
-        churn.slice(Duration::ZERO, &mut slices).unwrap();
+        churn.slice(Duration::ZERO, 1, &mut slices).unwrap();
         assert_eq!(slices.nanoseconds.len(), 1);
         assert!(slices.largest > 0);
+    }
+
+    #[test]
+    fn commits_alone_end_after_as_many_as_asked_for_and_are_told_by_thirds() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut churn = Churn::new(&dir.path().join("store"), 100, Durability::None, 4).unwrap();
+        let mut slices = Slices { samples: Some(Samples::over(Duration::from_secs(3600))), ..Slices::default() };
+        churn.slice(Duration::from_secs(3600), 300, &mut slices).unwrap();
+        assert_eq!((slices.commits, slices.nanoseconds.len()), (300, 0));
+        let sample = |seconds, commits, file_bytes, commit_max_us| GcSample {
+            seconds,
+            commits,
+            file_bytes,
+            commit_p50_us: 1.0,
+            commit_p99_us: 2.0,
+            commit_max_us,
+        };
+        let series = [
+            sample(10.0, 20_000, 3_000_000, 4_000.0),
+            sample(20.0, 10_000, 2_000_000, 9_500.0),
+            sample(30.0, 5_000, 1_000_000, 3_000.0),
+        ];
+        let sized = Slices { commits: 35_000, seconds: 30.0, ..Slices::default() };
+        assert_eq!(
+            alone(&sized, &series),
+            "35000 commits in 30 s with collections alone, the longest 9.5 ms; rate and largest sample by thirds: 2.0 k/s, 3 MB; 1.0 k/s, 2 MB; 0.5 k/s, 1 MB"
+        );
     }
 
     #[test]

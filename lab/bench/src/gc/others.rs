@@ -8,7 +8,7 @@ use std::{
 use bristlecone::Durability;
 use clap::ValueEnum;
 
-use super::{GcArgs, VALUE_BYTES, churn::SIZED_SLICES, git::GitHistory, lines, mega, samples::Samples, value};
+use super::{GcArgs, VALUE_BYTES, git::GitHistory, lines, mega, samples::Samples, value};
 use crate::{
     error::Result,
     machine::Machine,
@@ -19,6 +19,8 @@ use crate::{
     workload::Random,
 };
 
+/// They take commits for as many slices.
+const SLICES: u64 = 3;
 /// So often the garbage of a store is collected whose commits wait for that.
 const COLLECTIONS: u32 = 10;
 /// Entries are compared so many at a time.
@@ -85,7 +87,7 @@ pub(super) trait OtherStore {
     }
 }
 
-/// Measures commits to another store for as long as those to ours go on beside collections alone; `None` if it is left out.
+/// Measures commits to another store; `None` if it is left out.
 pub(super) fn measure(
     other: Other,
     dir: &Path,
@@ -103,7 +105,7 @@ pub(super) fn measure(
         Other::Lmdb => Box::new(LastState::create(EngineName::Lmdb, dir, entries, durability)?),
         Other::Redb => Box::new(LastState::create(EngineName::Redb, dir, entries, durability)?),
     };
-    let time = Duration::from_secs(args.slice * SIZED_SLICES);
+    let time = Duration::from_secs(args.slice * SLICES);
     let mut churned = churn(&mut *store, dir, entries, time)?;
     say!("check");
     let wrong = store.check(&churned.numbers)?;

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::{measure::percentile, report::GcSample};
 
-/// About so many samples are taken, and none sooner after another than this.
+/// About so many samples are taken, none sooner after another than this, and none later.
 const SAMPLES: u32 = 120;
 const EVERY_MIN: Duration = Duration::from_millis(10);
+const EVERY_MAX: Duration = Duration::from_secs(10);
 
 /// Samples at even distances.
 pub(super) struct Samples {
@@ -20,7 +21,7 @@ pub(super) struct Samples {
 impl Samples {
     /// Begins; it goes on for so long.
     pub(super) fn over(time: Duration) -> Self {
-        let every = (time / SAMPLES).max(EVERY_MIN);
+        let every = (time / SAMPLES).clamp(EVERY_MIN, EVERY_MAX);
         Self { began: Instant::now(), every, last: Duration::ZERO, nanoseconds: Vec::new(), series: Vec::new() }
     }
 
