@@ -16,6 +16,7 @@ use crate::{
     swept::write_anew,
 };
 
+mod beside;
 mod branch;
 mod collector;
 mod commit;

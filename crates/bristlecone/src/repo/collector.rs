@@ -2,14 +2,18 @@
 
 use std::{
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::*},
-    thread::{self, JoinHandle},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::*},
+        mpsc::{Receiver, channel},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use bristlecone_core::Format;
 
-use super::Repo;
+use super::{Repo, beside::BesideThread};
 use crate::{Result, SweepDue, SweepLimits, Swept};
 
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
@@ -28,33 +32,20 @@ fn pause_after(worked: Duration) -> Duration {
     worked.clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
-/// How much less of a busy processor a collection gets than what commits: about a third. Much less would hold up commits that
-/// wait for a lock that it has.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 5;
-
-/// Lets commits come before this thread alone, where the system can do that.
-pub(super) fn give_way() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, NICE);
-}
-
 /// What runs the collections of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     off: AtomicBool,
     running: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    last: Mutex<Option<JoinHandle<Result<Swept>>>>,
+    thread: BesideThread,
+    // What the collection that is running, or the last one, will have done.
+    last: Mutex<Option<Receiver<Result<Swept>>>>,
     // When a commit waited last for the collection that is running.
     paused: Mutex<Option<Instant>>,
 }
 
 impl Collector {
-    fn last(&self) -> Option<JoinHandle<Result<Swept>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     /// Lets a commit wait.
     fn pause(&self) {
         let worked = self.set_paused(None).map_or(Duration::ZERO, |at| at.elapsed());
@@ -69,15 +60,16 @@ impl Collector {
 
     /// Waits for the collection that is running or the last one, and returns what it did.
     fn wait(&self) -> Option<Result<Swept>> {
-        let collection = self.last()?;
-        collection.join().ok()
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // Nothing comes of one that panicked.
+        last.recv().ok()
     }
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
+        // The thread is waited for with the part that it is.
         self.stop.store(true, Relaxed);
-        self.wait();
     }
 }
 
@@ -130,21 +122,20 @@ impl<F: Format> Repo<F> {
         }
         // The thread holds the backend, and not what ends it.
         let (stop, running, shared) = (collector.stop.clone(), collector.running.clone(), self.shared.beside());
+        let (done, last) = channel();
         let collection = move || {
-            give_way();
             let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
             running.store(false, Release);
             swept
         };
-        let before = collector.last();
-        match thread::Builder::new().name("cone-collect".to_owned()).spawn(collection) {
-            Ok(handle) => *collector.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle),
-            Err(_) => collector.running.store(false, Release),
+        // Whoever waits finds nothing of the store held by the collection any more.
+        if collector.thread.begin("cone-collect", move || _ = done.send(collection())) {
+            *collector.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+        } else {
+            collector.running.store(false, Release);
         }
-        // It had ended: at most one runs.
-        drop(before);
     }
 }
 

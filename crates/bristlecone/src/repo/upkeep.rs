@@ -1,18 +1,16 @@
 //! What a store does beside commits so that questions about history are answered soon.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering::*},
-    },
-    thread::{self, JoinHandle},
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, Ordering::*},
+    mpsc::{Receiver, channel},
 };
 
 use bristlecone_core::{Format, ObjRef};
 
 use super::{
     Repo,
-    collector::give_way,
+    beside::BesideThread,
     history::{EditedPaths, bring_up},
 };
 use crate::oid_map::OidMap;
@@ -34,21 +32,15 @@ pub(crate) struct Upkeep {
     edited: Mutex<OidMap<EditedPaths>>,
     running: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    last: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Upkeep {
-    fn last(&self) -> Option<JoinHandle<()>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+    thread: BesideThread,
+    // Ends with what the thread is doing, or did last.
+    last: Mutex<Option<Receiver<()>>>,
 }
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
+        // The thread is waited for with the part that it is.
         self.stop.store(true, Relaxed);
-        if let Some(last) = self.last() {
-            let _ = last.join();
-        }
     }
 }
 
@@ -62,9 +54,8 @@ impl<F: Format> Repo<F> {
 
     /// Waits for the thread that keeps them up, if one is running.
     pub fn wait_for_indexing(&self) {
-        if let Some(last) = self.shared.upkeep.last() {
-            let _ = last.join();
-        }
+        let last = self.shared.upkeep.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last.map(|last| last.recv());
     }
 
     /// Whether it is worth telling what a commit may have changed.
@@ -107,20 +98,23 @@ impl<F: Format> Repo<F> {
         }
         // The thread holds the backend, and not what ends it.
         let (running, stop, shared) = (upkeep.running.clone(), upkeep.stop.clone(), self.shared.beside());
+        let (done, last) = channel();
         let keep_up = move || {
-            give_way();
             let store = shared.now(&[head.oid]);
             // What could not be added now is added by the next one, or by a question.
             let _ = shared.graph.extend(&store, &[head], EACH / 2, &stop);
             let _ = bring_up(&store, &head, edited, ADDED_MAX, &stop);
             running.store(false, Release);
         };
-        let before = upkeep.last();
-        match thread::Builder::new().name("cone-index".to_owned()).spawn(keep_up) {
-            Ok(handle) => *upkeep.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle),
-            Err(_) => upkeep.running.store(false, Release),
+        let keep_up = move || {
+            keep_up();
+            // Whoever waits finds nothing of the store held any more.
+            let _ = done.send(());
+        };
+        if upkeep.thread.begin("cone-index", keep_up) {
+            *upkeep.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+        } else {
+            upkeep.running.store(false, Release);
         }
-        // It had ended: at most one runs.
-        drop(before);
     }
 }
