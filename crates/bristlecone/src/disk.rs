@@ -582,6 +582,7 @@ impl DiskBackend {
 
 impl Drop for DiskBackend {
     fn drop(&mut self) {
+        self.shared.background.ended.store(true, Relaxed);
         // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();

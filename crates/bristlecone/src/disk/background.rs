@@ -28,6 +28,8 @@ pub(super) struct Background<S> {
     /// Does what `maintenance.rs` has.
     pub(super) maintenance: Worker<S, 1>,
     pub(super) jobs: Mutex<Jobs>,
+    /// Whether the backend is gone, though snapshots may not be: nothing is left to threads any more.
+    pub(super) ended: AtomicBool,
     // Held by the thread that lets go of tables.
     leaving: Mutex<()>,
     /// Whether the tail's segment has, or will have, a spare to follow it.
@@ -61,6 +63,7 @@ impl<S: Send + Sync + 'static> Background<S> {
             flusher: Worker::new("cone-flush", options.background, [pause], flush),
             maintenance: Worker::new("cone-maintain", options.background, [Duration::ZERO], maintain),
             jobs: Mutex::default(),
+            ended: AtomicBool::new(false),
             leaving: Mutex::default(),
             spare_asked: AtomicBool::new(false),
             trimmed_at: AtomicU64::new(0),

@@ -30,6 +30,7 @@ mod files;
 mod mark;
 mod pace;
 mod recent;
+mod repeated;
 mod rewrite;
 mod settled;
 mod young;
@@ -39,7 +40,7 @@ use std::cell::{Cell, RefCell};
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 pub(super) use self::settled::SettledOids;
-use self::{files::NewFiles, pace::Pace, recent::RecentOids, settled::places};
+use self::{files::NewFiles, pace::Pace, recent::RecentOids, repeated::RepeatedChildren, settled::places};
 use super::{
     files::segment_name,
     live::{LIVE_WORD_BYTES, LiveSet},
@@ -247,6 +248,7 @@ struct Collection<'a, 'r> {
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: RecentOids,
+    followed_children: RepeatedChildren,
     // How many ids are remembered at a time.
     places: usize,
     // What is known to lie in cold segments and to stay.
@@ -307,6 +309,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             partial,
             followed: start,
             followed_oids: RecentOids::with_places(places),
+            followed_children: RepeatedChildren::default(),
             places,
             settled: SettledOids::default(),
             moved: RefCell::default(),
@@ -396,11 +399,16 @@ impl<'a, 'r> Collection<'a, 'r> {
         let mut children = Vec::with_capacity(object.children());
         let cut = self.commits.filter(|_| object.kind() == Kind::Commit);
         let mut each = |child: Oid| {
-            let at = if children.len() < object.children() { object.child(children.len()) } else { Location::NONE };
+            let at = child_place(object, children.len());
             let stays = cut.is_none_or(|cut| !cut.passes_over(oid, &child));
             children.push(stays.then(|| ObjRef::new(child, at)));
         };
         (self.roots.children)(oid, object, &mut each)?;
         Ok(children)
     }
+}
+
+/// Returns where a child of an object is, as far as the object's record says.
+fn child_place(object: &Object<'_>, index: usize) -> Location {
+    if index < object.children() { object.child(index) } else { Location::NONE }
 }

@@ -186,7 +186,9 @@ impl DiskState {
     /// end, and files are removed of which the system may be writing parts: tens of milliseconds, for which no commit should wait.
     pub(super) fn leave_table(&self, left: Arc<SegmentTable>) {
         // In a process that was forked another thread may have held the lock of the jobs for ever.
-        let beside = self.options.background && self.lock.as_ref().is_some_and(DiskLock::is_own);
+        let beside = self.options.background
+            && !self.background.ended.load(Relaxed)
+            && self.lock.as_ref().is_some_and(DiskLock::is_own);
         if beside {
             lock(&self.background.jobs).left.push(left);
             if self.background.maintenance.ask(MAINTAIN) {

@@ -85,10 +85,10 @@ fn the_highest_cold_segment_is_removed_when_all_of_it_is_dead_and_its_number_is_
 }
 
 /// Removing files of which the system is just writing parts takes tens of milliseconds: no caller that lets go of a snapshot waits for
-/// it, unless there are no threads.
+/// it, unless there are no threads, or the backend is gone.
 #[test]
 fn a_thread_beside_removes_what_the_last_snapshot_of_before_kept() {
-    for background in [true, false] {
+    for (background, is_last) in [(true, false), (true, true), (false, false), (false, true)] {
         let disk = SimStorage::new();
         let removers = Arc::new(Mutex::new(Vec::new()));
         let told = removers.clone();
@@ -98,7 +98,7 @@ fn a_thread_beside_removes_what_the_last_snapshot_of_before_kept() {
             }
         });
         let options = tiny_with_maps().background(background);
-        let backend = DiskBackend::create(Arc::new(storage), format_tag(), options).unwrap();
+        let backend = DiskBackend::create(Arc::new(storage), format_tag(), options.clone()).unwrap();
         settle(&backend, "a", 1, false);
         append(&backend, 3, &[], Some("garbage")).unwrap();
         drop_ref(&backend, "garbage");
@@ -106,16 +106,21 @@ fn a_thread_beside_removes_what_the_last_snapshot_of_before_kept() {
         assert!(sweep(&backend, false).objects > 0);
         let segments = || disk.list("segments").unwrap().iter().filter(|name| name.ends_with(".seg")).count();
         assert!(segments() > 1, "a snapshot of before keeps them");
+        let kept = segments();
+        let backend = (!is_last).then_some(backend);
         removers.lock().unwrap().clear();
         drop(snapshot);
-        let waited = (0..if background { 2000 } else { 1 }).any(|_| {
+        let beside = background && !is_last;
+        let waited = (0..if beside { 2000 } else { 1 }).any(|_| {
             thread::sleep(Duration::from_millis(5));
             segments() == 1
         });
         assert!(waited, "nothing keeps them");
-        let removers = removers.lock().unwrap();
-        let here = removers.iter().filter(|&&id| id == thread::current().id()).count();
-        assert_eq!((removers.is_empty(), here), (false, if background { 0 } else { removers.len() }));
+        let told = removers.lock().unwrap().clone();
+        let here = told.iter().filter(|&&id| id == thread::current().id()).count();
+        assert_eq!((told.len(), here), (kept - 1, if beside { 0 } else { told.len() }));
+        let open = || DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap();
+        let backend = backend.unwrap_or_else(open);
         assert_eq!((reached(&backend, "a"), check(&backend)), (vec![1], vec![]));
     }
 }

@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{Collection, rewrite::ROWS_BYTES_MAX};
+use super::{Collection, child_place, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, Cut, MissingFrom, RefTarget},
@@ -196,13 +196,9 @@ impl Collection<'_, '_> {
                 self.each_record(segment, offset, frame, &mut |object| objects.push(object))
             })?;
             for object in objects {
-                let Some(found) = self.view.find_at(&object)? else { continue };
-                let children = self.children(&object.oid, &found)?;
-                // Most of what a tree names, the tree before it named, too.
-                let children = children.into_iter().flatten();
-                named.extend(
-                    children.filter(|child| !self.settled.has(&child.oid) && self.followed_oids.note(child.oid)),
-                );
+                if let Some(found) = self.view.find_at(&object)? {
+                    self.name_children(&object.oid, &found, &mut named)?;
+                }
             }
             for at in std::mem::take(&mut named) {
                 self.followed_oids.note(at.oid);
@@ -218,6 +214,25 @@ impl Collection<'_, '_> {
             }
         }
         Ok(bytes)
+    }
+
+    /// Puts what an object names that was appended meanwhile with what else is named, unless it was gone through before.
+    fn name_children(&mut self, oid: &Oid, object: &Object<'_>, named: &mut Vec<ObjRef>) -> Result<(), Error> {
+        if object.kind() == Kind::Commit {
+            let children = self.children(oid, object)?.into_iter().flatten();
+            named.extend(children.filter(|child| !self.settled.has(&child.oid) && self.followed_oids.note(child.oid)));
+            return Ok(());
+        }
+        // Most of what a directory names, the one before it named, too.
+        let (repeated, mut index) = (&mut self.followed_children, 0);
+        repeated.begin();
+        (self.roots.children)(oid, object, &mut |child| {
+            let child = ObjRef::new(child, child_place(object, index));
+            index += 1;
+            if !repeated.note(&child) && !self.settled.has(&child.oid) && self.followed_oids.note(child.oid) {
+                named.push(child);
+            }
+        })
     }
 
     /// Keeps the commits that were to be cut and that refs keep by now which moved meanwhile.

@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::RangeInclusive};
 
-use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
+use bristlecone_core::{Kind, Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, LiveSet, RecentOids, young::Young};
+use super::{Collection, LiveSet, RecentOids, RepeatedChildren, child_place, young::Young};
 use crate::{
     Error,
     backend::{Snapshot, SweepLimits, Swept},
@@ -59,6 +59,7 @@ impl Collection<'_, '_> {
         let Some(cut) = self.commits else { return Ok(LiveSet::default()) };
         let mut reached = self.live.unmarked();
         let (mut open, mut seen) = (Vec::new(), RecentOids::with_places(self.places));
+        let mut repeated = RepeatedChildren::default();
         for oid in cut.dropped() {
             open.push(ObjRef::from(*oid));
             while let Some(at) = open.pop() {
@@ -67,11 +68,14 @@ impl Collection<'_, '_> {
                 if self.live.is_marked(place) || !reached.mark(place) {
                     continue;
                 }
-                let mut index = 0;
+                let (mut index, is_commit) = (0, object.kind() == Kind::Commit);
+                repeated.begin();
                 (self.roots.children)(&at.oid, &object, &mut |child| {
-                    let known = index < object.children();
-                    let place = if known { object.child(index) } else { Location::NONE };
+                    let place = child_place(&object, index);
                     index += 1;
+                    if !is_commit && repeated.note(&ObjRef::new(child, place)) {
+                        return;
+                    }
                     // Most of what a tree names, the tree before it named, too. Of two copies of an object each is reached by its place.
                     let is_marked = self.live.is_marked(place.0) || reached.is_marked(place.0);
                     if !is_marked && (reached.covers(place.0) || seen.note(child)) {
