@@ -79,7 +79,7 @@ Exit code 1 if a set does not hold what it should.")]
     #[command(after_help = "\
 Examples:
   cone bench gc                                             1,000 and 1 million entries, 20 pairs of slices of 10 s, none and synced
-  cone bench gc --entries 1000 --pairs 3 --slice 2 --whole 100000   a short one
+  cone bench gc --entries 1000 --pairs 3 --slice 2 --alone 10 --whole 100000   a short one
   cone bench gc --only others --chart gc.svg                others alone: plain LMDB, git gc, redb with the feature rust-peers
   cone bench gc --entries 1000000 --durability none --retain 1000
 

@@ -51,7 +51,7 @@ fn a_made_up_set_of_which_the_last_states_are_kept_is_measured_and_checked() {
 fn collections_beside_commits_are_measured_and_checked() {
     let place = Place::empty();
     let args = ["gc", "--entries", "500", "--slice", "1", "--durability", "none", "--retain", "20"];
-    let churn = rows(&place, &[&args[..], &["--pairs", "1", "--only", "churn"]].concat());
+    let churn = rows(&place, &[&args[..], &["--alone", "3", "--pairs", "1", "--only", "churn"]].concat());
     let scenarios: Vec<&Value> = churn.iter().map(|row| &row["scenario"]).collect();
     assert_eq!(scenarios, ["gc-collected-500", "gc-uncollected-500"]);
     let place = Place::empty();
