@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Branch, Error, Info, Native, Repo, Roots, SweepLimits, TreeId, disk::DiskOptions};
+use bristlecone::{Branch, Durability, Error, Info, Native, Repo, Roots, SweepLimits, TreeId, disk::DiskOptions};
 
 /// More than make a commit a large one.
 const ENTRIES: u32 = 40_000;
@@ -27,6 +27,25 @@ fn child(memory: &Branch<Native>, disk: &Branch<Native>, wanted: TreeId) -> i32 
     }
     // The store's lock is that of the parent.
     if matches!(commit(disk, "two"), Err(Error::Usage { .. })) { 0 } else { 2 }
+}
+
+/// Waits for a child, which must end by itself, and returns how it ended.
+fn ended(forked: libc::pid_t) -> i32 {
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut status = -1;
+    loop {
+        // SAFETY: the child is one of this process, and a number is written to `status`.
+        let ended = unsafe { libc::waitpid(forked, ptr::from_mut(&mut status), libc::WNOHANG) };
+        if ended == forked {
+            return status;
+        }
+        if Instant::now() > until {
+            // SAFETY: the child is one of this process.
+            unsafe { libc::kill(forked, libc::SIGKILL) };
+            panic!("the child waits for threads that it does not have");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -48,22 +67,7 @@ fn a_forked_process_has_threads_of_its_own_for_large_commits() {
         // SAFETY: this ends the child, and nothing else.
         unsafe { libc::_exit(code) };
     }
-    let until = Instant::now() + Duration::from_secs(60);
-    let mut status = -1;
-    loop {
-        // SAFETY: the child is one of this process, and a number is written to `status`.
-        let ended = unsafe { libc::waitpid(forked, ptr::from_mut(&mut status), libc::WNOHANG) };
-        if ended == forked {
-            break;
-        }
-        if Instant::now() > until {
-            // SAFETY: the child is one of this process.
-            unsafe { libc::kill(forked, libc::SIGKILL) };
-            panic!("the child waits for threads that it does not have");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(status, 0, "the child ended so");
+    assert_eq!(ended(forked), 0, "the child ended so");
     assert_eq!(commit(&disk, "two").unwrap(), wanted, "the parent goes on");
 }
 
@@ -97,4 +101,32 @@ fn a_process_that_was_forked_while_another_collected_keeps_no_lock() {
     unsafe { (libc::kill(child, libc::SIGKILL), libc::waitpid(child, ptr::from_mut(&mut status), 0)) };
     swept.unwrap();
     assert!(changed.unwrap(), "the child kept the lock");
+}
+
+/// It has none of the threads that collect and keep history up, and waits for none when it lets go of the store.
+#[test]
+fn a_process_that_was_forked_lets_go_of_a_store_that_works_beside_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = Repo::create(dir.path(), Native::new(), DiskOptions::default().segment_bytes(64 << 10)).unwrap();
+    repo.set_retention(&"last 1 refs/heads/*\n".parse().unwrap()).unwrap();
+    let branch = repo.branch("main").unwrap();
+    let info = Info::unsigned("one entry").durability(Durability::None);
+    // As many as have history kept up.
+    for number in 0..5000_u32 {
+        branch.edit(&info, |tree| tree.set("entry", &number.to_be_bytes()[..])).unwrap();
+    }
+    assert!(repo.wait_for_collection().unwrap().is_some(), "the store has collected by itself");
+    repo.wait_for_indexing();
+    drop(branch);
+    // SAFETY: no other thread of this test holds a lock, and the child ends without going on as a test.
+    let forked = unsafe { libc::fork() };
+    if forked == 0 {
+        drop(repo);
+        // SAFETY: this ends the child, and nothing else.
+        unsafe { libc::_exit(0) };
+    }
+    assert_eq!(ended(forked), 0, "the child ended so");
+    let tree = repo.branch("main").unwrap().tree().unwrap();
+    let value = tree.get("entry").unwrap();
+    assert_eq!(value.as_deref(), Some(&4999_u32.to_be_bytes()[..]));
 }

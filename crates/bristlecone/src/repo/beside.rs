@@ -3,12 +3,12 @@
 use std::{
     sync::{
         Mutex, PoisonError,
-        mpsc::{SendError, Sender, channel},
+        mpsc::{Receiver, SendError, Sender, channel},
     },
     thread::{self, JoinHandle},
 };
 
-use crate::storage::Origin;
+use crate::{storage::Origin, sync::lock};
 
 /// How much less of a busy processor the thread gets than what commits: about a third. Much less would hold up commits that
 /// wait for a lock that it has.
@@ -17,13 +17,15 @@ const NICE: i32 = 5;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that does one job after the other, and gives way to commits.
+/// A thread that does one job after the other, each for a `T`, and gives way to commits.
 ///
 /// It is started for the first job, and stays for the next: an allocator gives each thread memory of its own, and what threads that
 /// come and go have used is kept for others.
-#[derive(Debug, Default)]
-pub(super) struct BesideThread {
+#[derive(Debug)]
+pub(super) struct BesideThread<T> {
     running: Mutex<Option<Running>>,
+    // What the job that was given last returns.
+    last: Mutex<Option<Receiver<T>>>,
 }
 
 #[derive(Debug)]
@@ -33,11 +35,32 @@ struct Running {
     origin: Origin,
 }
 
-impl BesideThread {
+impl<T> Default for BesideThread<T> {
+    fn default() -> Self {
+        Self { running: Mutex::default(), last: Mutex::default() }
+    }
+}
+
+impl<T: Send + 'static> BesideThread<T> {
     /// Gives the thread a job, under this name if there is no thread yet; returns whether one will do it.
-    pub(super) fn begin(&self, name: &str, job: impl FnOnce() + Send + 'static) -> bool {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let job: Job = Box::new(job);
+    pub(super) fn begin(&self, name: &str, job: impl FnOnce() -> T + Send + 'static) -> bool {
+        let (done, last) = channel();
+        let begun = self.give(name, Box::new(move || _ = done.send(job())));
+        if begun {
+            *lock(&self.last) = Some(last);
+        }
+        begun
+    }
+
+    /// Waits for the job that was given last, which has let go of all it held by then, and returns what it did; `None` if that was
+    /// asked before, or nothing comes of it, since it panicked.
+    pub(super) fn wait(&self) -> Option<T> {
+        let last = lock(&self.last).take()?;
+        last.recv().ok()
+    }
+
+    fn give(&self, name: &str, job: Job) -> bool {
+        let mut running = lock(&self.running);
         let job = match &*running {
             Some(there) if there.origin.is_here() => match there.jobs.send(job) {
                 Ok(()) => return true,
@@ -58,7 +81,7 @@ impl BesideThread {
     }
 }
 
-impl Drop for BesideThread {
+impl<T> Drop for BesideThread<T> {
     /// Waits until the thread has done what it was given.
     fn drop(&mut self) {
         let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -112,17 +135,25 @@ mod tests {
     }
 
     #[test]
-    fn its_end_waits_for_what_was_given() {
+    fn who_waits_and_its_end_wait_for_what_was_given() {
         let (told, said) = mpsc::channel();
         let beside = BesideThread::default();
+        assert!(beside.wait().is_none());
         for number in 0..2 {
             let told = told.clone();
             beside.begin("cone-test", move || {
                 thread::sleep(Duration::from_millis(20));
                 told.send(number).unwrap();
+                number
             });
         }
+        assert_eq!((beside.wait(), beside.wait()), (Some(1), None));
+        beside.begin("cone-test", move || {
+            thread::sleep(Duration::from_millis(20));
+            told.send(2).unwrap();
+            2
+        });
         drop(beside);
-        assert_eq!(said.try_iter().collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(said.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

@@ -5,7 +5,6 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::*},
-        mpsc::{Receiver, channel},
     },
     thread,
     time::{Duration, Instant},
@@ -38,9 +37,7 @@ pub(crate) struct Collector {
     off: AtomicBool,
     running: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    thread: BesideThread,
-    // What the collection that is running, or the last one, will have done.
-    last: Mutex<Option<Receiver<Result<Swept>>>>,
+    thread: BesideThread<Result<Swept>>,
     // When a commit waited last for the collection that is running.
     paused: Mutex<Option<Instant>>,
 }
@@ -56,13 +53,6 @@ impl Collector {
     /// Notes when a commit waited last during this collection, and returns what was noted.
     fn set_paused(&self, at: Option<Instant>) -> Option<Instant> {
         std::mem::replace(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner), at)
-    }
-
-    /// Waits for the collection that is running or the last one, and returns what it did.
-    fn wait(&self) -> Option<Result<Swept>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        // Nothing comes of one that panicked.
-        last.recv().ok()
     }
 }
 
@@ -88,7 +78,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of [`Repo::sweep`].
     pub fn wait_for_collection(&self) -> Result<Option<Swept>> {
-        self.shared.collector.wait().transpose()
+        self.shared.collector.thread.wait().transpose()
     }
 
     /// Begins a collection if one is due. A failure of the collection is none of the commit that was made.
@@ -122,7 +112,6 @@ impl<F: Format> Repo<F> {
         }
         // The thread holds the backend, and not what ends it.
         let (stop, running, shared) = (collector.stop.clone(), collector.running.clone(), self.shared.beside());
-        let (done, last) = channel();
         let collection = move || {
             let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -130,10 +119,7 @@ impl<F: Format> Repo<F> {
             running.store(false, Release);
             swept
         };
-        // Whoever waits finds nothing of the store held by the collection any more.
-        if collector.thread.begin("cone-collect", move || _ = done.send(collection())) {
-            *collector.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-        } else {
+        if !collector.thread.begin("cone-collect", collection) {
             collector.running.store(false, Release);
         }
     }

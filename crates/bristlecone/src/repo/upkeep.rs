@@ -3,7 +3,6 @@
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU32, Ordering::*},
-    mpsc::{Receiver, channel},
 };
 
 use bristlecone_core::{Format, ObjRef};
@@ -32,9 +31,7 @@ pub(crate) struct Upkeep {
     edited: Mutex<OidMap<EditedPaths>>,
     running: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    thread: BesideThread,
-    // Ends with what the thread is doing, or did last.
-    last: Mutex<Option<Receiver<()>>>,
+    thread: BesideThread<()>,
 }
 
 impl Drop for Upkeep {
@@ -54,8 +51,7 @@ impl<F: Format> Repo<F> {
 
     /// Waits for the thread that keeps them up, if one is running.
     pub fn wait_for_indexing(&self) {
-        let last = self.shared.upkeep.last.lock().unwrap_or_else(PoisonError::into_inner).take();
-        last.map(|last| last.recv());
+        self.shared.upkeep.thread.wait();
     }
 
     /// Whether it is worth telling what a commit may have changed.
@@ -98,7 +94,6 @@ impl<F: Format> Repo<F> {
         }
         // The thread holds the backend, and not what ends it.
         let (running, stop, shared) = (upkeep.running.clone(), upkeep.stop.clone(), self.shared.beside());
-        let (done, last) = channel();
         let keep_up = move || {
             let store = shared.now(&[head.oid]);
             // What could not be added now is added by the next one, or by a question.
@@ -106,14 +101,7 @@ impl<F: Format> Repo<F> {
             let _ = bring_up(&store, &head, edited, ADDED_MAX, &stop);
             running.store(false, Release);
         };
-        let keep_up = move || {
-            keep_up();
-            // Whoever waits finds nothing of the store held any more.
-            let _ = done.send(());
-        };
-        if upkeep.thread.begin("cone-index", keep_up) {
-            *upkeep.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-        } else {
+        if !upkeep.thread.begin("cone-index", keep_up) {
             upkeep.running.store(false, Release);
         }
     }
