@@ -685,7 +685,7 @@ impl Backend for DiskBackend {
         self.shared.refresh()?;
         // Readers may have gone on since the last sweep: with its room given back, this one needs less.
         self.shared.tidy();
-        let swept = self.shared.sweep(self.snapshot(&[]), roots, limits);
+        let swept = self.shared.sweep(DiskSnapshot::new(&self.shared, &[]), roots, limits);
         if swept.is_ok() {
             // What the sweep read by is gone by now.
             self.shared.tidy();

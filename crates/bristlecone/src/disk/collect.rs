@@ -49,15 +49,16 @@ use super::{
     read::Probe,
     roll::now_seconds,
     segment::COLD,
+    snapshot::DiskSnapshot,
     state::StoreState,
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
 use crate::{
     Error,
-    backend::{Cut, Position, Roots, Snapshot, SweepLimits, SweepStatus, SweepStep, Swept},
+    backend::{Cut, Position, Roots, SweepLimits, SweepStatus, SweepStep, Swept},
     oid_map::OidMap,
-    sync::{Arc, atomic::Ordering::*, lock},
+    sync::{atomic::Ordering::*, lock},
 };
 
 /// Of so many objects that were found by their ids it is remembered where they are.
@@ -69,7 +70,7 @@ impl DiskState {
     /// Drops what nothing leads to.
     pub(super) fn sweep(
         &self,
-        snapshot: Arc<dyn Snapshot>,
+        snapshot: DiskSnapshot,
         roots: &Roots<'_>,
         limits: &SweepLimits,
     ) -> Result<Swept, Error> {
@@ -130,7 +131,7 @@ impl DiskState {
         collection.settled = self.take_settled(&table.state, !partial);
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
-        let mut swept = collection.choose(&*snapshot, limits)?;
+        let mut swept = collection.choose(&snapshot, limits)?;
         swept.commits = collection.cut_count();
         let nothing = swept.objects == 0 && (partial || collection.absent(&|_| Ok(false))? == table.state.absent);
         if limits.dry_run {
@@ -157,7 +158,7 @@ impl DiskState {
         drop(collection);
         drop(table);
         // By it, too, something is read that was emptied.
-        drop(snapshot);
+        snapshot.end();
         if !nothing {
             // It is an estimate, and an old one does no harm.
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });

@@ -26,6 +26,11 @@ impl DiskSnapshot {
         Self { table: store.table(), pin }
     }
 
+    /// Ends reading, and lets go of the table on this thread: what is emptied may be removed once this returns.
+    pub(super) fn end(mut self) {
+        self.table = self.pin.store().table();
+    }
+
     #[inline]
     fn view(&self) -> DiskView<'_> {
         self.pin.store().view(&self.table)
