@@ -101,18 +101,23 @@ impl ColdWriter {
         self.at + self.buffer.len() as u64
     }
 
-    /// Adds a record with these places of its children, and returns its own.
+    /// Adds a record that is right, with these places of its children, and returns its own.
     pub(super) fn put(&mut self, oid: &Oid, record: &[u8], children: &[Location]) -> Result<Location, Error> {
         let at = self.bytes();
         let start = self.buffer.len();
         self.buffer.extend_from_slice(record);
         let whole = &mut self.buffer[start..];
+        let mut is_other = false;
         for (index, child) in children.iter().enumerate() {
             let place = bristlecone_core::RECORD_HEADER_BYTES + 8 * index;
-            whole[place..place + 8].copy_from_slice(&child.0.to_le_bytes());
+            let (place, child) = (&mut whole[place..place + 8], child.0.to_le_bytes());
+            is_other |= *place != child;
+            place.copy_from_slice(&child);
         }
-        let sum = xxh3_64(&whole[RECORD_SUM_BYTES..]) as u32;
-        whole[..RECORD_SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+        if is_other {
+            let sum = xxh3_64(&whole[RECORD_SUM_BYTES..]) as u32;
+            whole[..RECORD_SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+        }
         debug_assert!(Record::parse(whole).is_ok_and(|record| record.verify(whole).is_ok()), "a whole record");
         self.buffer.resize(self.buffer.len().next_multiple_of(8), 0);
         self.entries.push((oid.prefix(), at as u32));

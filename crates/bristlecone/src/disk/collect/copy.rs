@@ -88,8 +88,8 @@ impl Collection<'_, '_> {
 
     /// Returns an object that is to be copied; only where it is if it was copied, and neither if it is not there.
     fn open(&self, wanted: &ObjRef) -> Result<(Option<Location>, Option<OpenObject>), Error> {
-        if self.settled.has(&wanted.oid) {
-            return Ok((self.settled.place(&wanted.oid), None));
+        if let Some(at) = self.settled.stays(&wanted.oid) {
+            return Ok((Some(at), None));
         }
         if self.place(wanted.at).is_some() && self.is_settled(wanted) {
             return Ok((Some(wanted.at), None));
@@ -116,8 +116,8 @@ impl Collection<'_, '_> {
         if let Some(place) = self.place(child.at) {
             return Ok(place);
         }
-        if self.settled.has(&child.oid) {
-            return Ok(self.settled.place(&child.oid).unwrap_or(Location::NONE));
+        if let Some(place) = self.settled.stays(&child.oid) {
+            return Ok(place);
         }
         let found = self.find(child)?.and_then(|object| self.place(object.location()));
         Ok(found.unwrap_or(Location::NONE))
@@ -140,12 +140,13 @@ impl Collection<'_, '_> {
         let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64).map_err(failed)?;
         let span = RecordHeader::first(&header).ok_or_else(missing)?;
         let (bytes, named) = (span.bytes(), span.children() as usize);
+        let childless = named == 0 && children.is_empty();
         if self.is_cold(at) {
             if self.live.mark(at.0) {
                 self.live.add_bytes(at.0, bytes.next_multiple_of(8));
                 self.revived = true;
             }
-            self.settled.note(*oid, at);
+            self.settled.note(*oid, at, childless);
             return self.pace.spend(self.roots, bytes);
         }
         let record = segment.bytes_at(offset, bytes).map_err(failed)?;
@@ -164,7 +165,7 @@ impl Collection<'_, '_> {
             .collect();
         let place = self.files.put(oid, &record, &places?)?;
         self.live.put(at.0, place.0);
-        self.settled.note(*oid, place);
+        self.settled.note(*oid, place, childless);
         self.pace.spend(self.roots, bytes)
     }
 
@@ -196,9 +197,9 @@ impl Collection<'_, '_> {
                 self.each_record(segment, offset, frame, &mut |object| objects.push(object))
             })?;
             for object in objects {
-                if let Some(found) = self.view.find_at(&object)? {
-                    self.name_children(&object.oid, &found, &mut named)?;
-                }
+                let gone = || self.view.damaged(&object.oid, object.at, "the record is no longer there".to_owned());
+                let found = self.view.find_at(&object)?.ok_or_else(gone)?;
+                self.name_children(&object.oid, &found, &mut named)?;
             }
             for at in std::mem::take(&mut named) {
                 self.followed_oids.note(at.oid);
@@ -255,7 +256,7 @@ impl Collection<'_, '_> {
             return self.copy(at);
         }
         if self.is_cold(at.at) {
-            self.settled.note(at.oid, at.at);
+            self.settled.note(at.oid, at.at, false);
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ pub(in crate::disk) struct SettledOids {
 #[derive(Clone, Copy, Debug)]
 struct Settled {
     oid: Oid,
+    // Whether the object names no other, which never changes.
+    childless: bool,
     round: u32,
     at: Location,
 }
@@ -60,9 +62,10 @@ impl SettledOids {
         self.slots(oid).iter().find_map(|&slot| self.places.get(slot)?.as_ref().filter(|known| known.oid == *oid))
     }
 
-    /// Notes that an object lies in a cold segment and stays there, with all below it.
-    pub(super) fn note(&mut self, oid: Oid, at: Location) {
-        self.put(Settled { oid, round: self.round, at });
+    /// Notes that an object lies in a cold segment and stays there, with all below it; `childless`: it was looked at, and there is
+    /// nothing below it.
+    pub(super) fn note(&mut self, oid: Oid, at: Location, childless: bool) {
+        self.put(Settled { oid, childless, round: self.round, at });
     }
 
     /// Notes where an object is from now on, if it is remembered.
@@ -79,6 +82,8 @@ impl SettledOids {
     fn put(&mut self, settled: Settled) {
         let slots = self.slots(&settled.oid).map(|slot| (slot, self.places.get(slot).copied().flatten()));
         let same = slots.iter().find(|(_, known)| known.is_some_and(|known| known.oid == settled.oid));
+        let childless = same.is_some_and(|(_, known)| known.is_some_and(|known| known.childless));
+        let settled = Settled { childless: settled.childless || childless, ..settled };
         // Otherwise one that is free, or the one that was noted longer ago.
         let oldest = || slots.iter().min_by_key(|(_, known)| known.map_or(0, |known| known.round));
         if let Some(place) = same.or_else(oldest).and_then(|&(slot, _)| self.places.get_mut(slot)) {
@@ -88,7 +93,17 @@ impl SettledOids {
 
     /// Whether it is known of an object that it stays, with all below it.
     pub(super) fn has(&self, oid: &Oid) -> bool {
-        self.find(oid).is_some_and(|known| known.round >= self.since)
+        self.stays(oid).is_some()
+    }
+
+    /// Returns where an object is of which that is known.
+    pub(super) fn stays(&self, oid: &Oid) -> Option<Location> {
+        self.find(oid).filter(|known| known.round >= self.since).map(|known| known.at)
+    }
+
+    /// Returns where an object was when it was noted, if it is known to have nothing below it.
+    pub(super) fn childless(&self, oid: &Oid) -> Option<Location> {
+        self.find(oid).filter(|known| known.childless).map(|known| known.at)
     }
 
     /// Returns where an object was when it was noted: it may have been dropped or gone elsewhere since.
@@ -117,15 +132,15 @@ mod tests {
         let mut settled = SettledOids::default();
         assert!(!settled.has(&oid(0, 0)) && settled.place(&oid(0, 0)).is_none());
         settled.begin(true, 0);
-        settled.note(oid(7, 1), Location(70));
+        settled.note(oid(7, 1), Location(70), false);
         assert!(settled.has(&oid(7, 1)) && !settled.has(&oid(7, 2)));
         settled.begin(false, 0);
-        settled.note(oid(6, 3), Location(60));
+        settled.note(oid(6, 3), Location(60), false);
         assert!(settled.has(&oid(7, 1)) && settled.has(&oid(6, 3)));
         settled.begin(true, 0);
         // It is no longer known to be live, only where it was.
         assert!(!settled.has(&oid(7, 1)) && settled.place(&oid(7, 1)) == Some(Location(70)));
-        settled.note(oid(7, 1), Location(71));
+        settled.note(oid(7, 1), Location(71), false);
         assert!(settled.has(&oid(7, 1)) && settled.place(&oid(7, 1)) == Some(Location(71)));
         settled.moved(&oid(7, 1), Location(72));
         settled.moved(&oid(7, 2), Location(73));
@@ -140,8 +155,8 @@ mod tests {
         let mut settled = SettledOids::default();
         for rest in 1..=3 {
             settled.begin(rest == 1, 0);
-            settled.note(oid(9, rest), Location(rest.into()));
-            settled.note(oid(9, rest), Location(rest.into()));
+            settled.note(oid(9, rest), Location(rest.into()), false);
+            settled.note(oid(9, rest), Location(rest.into()), false);
         }
         assert_eq!([1, 2, 3].map(|rest| settled.has(&oid(9, rest))), [false, true, true]);
         assert_eq!(settled.place(&oid(9, 3)), Some(Location(3)));
@@ -151,11 +166,11 @@ mod tests {
     fn rounds_begin_anew_when_there_are_no_more() {
         let mut settled = SettledOids { round: u32::MAX - 1, since: 1, ..SettledOids::default() };
         settled.begin(false, 0);
-        settled.note(oid(1, 1), Location(1));
+        settled.note(oid(1, 1), Location(1), false);
         assert!(settled.has(&oid(1, 1)));
         settled.begin(false, 0);
         assert!(!settled.has(&oid(1, 1)) && settled.place(&oid(1, 1)).is_none());
-        settled.note(oid(1, 1), Location(1));
+        settled.note(oid(1, 1), Location(1), false);
         assert!(settled.has(&oid(1, 1)));
     }
 
@@ -164,7 +179,7 @@ mod tests {
         assert_eq!([0, 32_768, 32_769, 163_000, 1 << 40].map(places), [65_536, 65_536, 131_072, 524_288, 1 << 20]);
         let mut settled = SettledOids::default();
         settled.begin(true, 0);
-        (0..1000).for_each(|slot| settled.note(oid(slot, 1), Location(slot.into())));
+        (0..1000).for_each(|slot| settled.note(oid(slot, 1), Location(slot.into()), false));
         for objects in [1 << 18, 0] {
             settled.begin(false, objects);
             assert_eq!(settled.places.len(), places(objects));
@@ -177,5 +192,22 @@ mod tests {
         // What is dead by then stays so.
         settled.begin(true, 1 << 18);
         assert!((0..1000).all(|slot| !settled.has(&oid(slot, 1))));
+    }
+
+    #[test]
+    fn an_object_without_children_stays_one_wherever_it_is() {
+        let mut settled = SettledOids::default();
+        settled.begin(true, 0);
+        settled.note(oid(1, 1), Location(10), true);
+        settled.note(oid(2, 1), Location(20), false);
+        settled.note(oid(1, 1), Location(11), false);
+        settled.moved(&oid(1, 1), Location(12));
+        let childless = |settled: &SettledOids| [1, 2, 3].map(|slot| settled.childless(&oid(slot, 1)));
+        assert_eq!(childless(&settled), [Some(Location(12)), None, None]);
+        settled.begin(true, 1 << 18);
+        assert_eq!((childless(&settled)[0], settled.stays(&oid(1, 1))), (Some(Location(12)), None));
+        // One that takes its place.
+        [2, 3].map(|rest| settled.note(oid(1, rest), Location(30), false));
+        assert_eq!(childless(&settled), [None; 3]);
     }
 }
