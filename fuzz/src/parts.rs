@@ -13,7 +13,7 @@ use bristlecone::{
     storage::{OpenMode, Storage, StorageFile},
 };
 use bristlecone_testkit::sim::SimStorage;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::{
     collected::{Answers, Collected, NEVER, answers, collected, options},
@@ -248,7 +248,8 @@ fn segments(disk: &SimStorage) -> Vec<String> {
 
 /// Returns by which state a process reads at least, as `docs/formats/disk.md` has it in section 9.
 fn epoch(bytes: &[u8]) -> u64 {
-    let is_sound =
-        bytes.len() >= 24 && bytes.starts_with(b"BCONEPIN") && word(bytes, 16) == xxh3_64_with_seed(&bytes[..16], SALT);
+    let is_sound = bytes.len() >= 24
+        && bytes.starts_with(b"BCONEPIN")
+        && word(bytes, 16) == XxHash3_64::oneshot_with_seed(SALT, &bytes[..16]);
     if is_sound { word(bytes, 8) } else { 0 }
 }

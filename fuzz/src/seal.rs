@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bristlecone_testkit::sim::SimStorage;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use crate::edits::write;
 
@@ -92,7 +92,7 @@ fn header(bytes: &mut [u8]) {
     let (name, options) = (word32(bytes, 40) as usize, word32(bytes, 44) as usize);
     let end = 48_usize.saturating_add(name).saturating_add(options);
     if let Some(before) = bytes.get(..end) {
-        let check = xxh3_64(before);
+        let check = XxHash3_64::oneshot(before);
         put(bytes, end, check);
     }
 }
@@ -100,7 +100,7 @@ fn header(bytes: &mut [u8]) {
 fn cold(bytes: &mut [u8], number: u64, named: &mut Named) {
     if let Some(rows) = bytes.get_mut(64..) {
         records(rows);
-        let sum = xxh3_64(rows);
+        let sum = XxHash3_64::oneshot(rows);
         put(bytes, 32, sum);
         with_check(bytes, 0, 40, SALT);
     }
@@ -126,7 +126,7 @@ fn state(bytes: &mut [u8], number: u64, named: &mut Named) {
         }
         at = end.checked_next_multiple_of(8).unwrap_or(usize::MAX - 16);
     }
-    let check = xxh3_64_with_seed(&bytes[40..], xxh3_64_with_seed(&bytes[..32], SALT));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(SALT, &bytes[..32]), &bytes[40..]);
     put(bytes, 32, check);
     named.states.insert(number, check);
 }
@@ -138,12 +138,12 @@ fn table(bytes: &mut [u8], number: u64, named: &mut Named) {
         let at = word(bytes, entry) as usize;
         let end = if block + 1 == blocks { index_at } else { word(bytes, entry.saturating_add(24)) as usize };
         if let Some(rows) = bytes.get(at..end) {
-            let check = xxh3_64(rows);
+            let check = XxHash3_64::oneshot(rows);
             put(bytes, entry.saturating_add(8), check);
         }
     }
     if let Some(index) = bytes.get(index_at..) {
-        let check = xxh3_64(index);
+        let check = XxHash3_64::oneshot(index);
         put(bytes, 40, check);
     }
     put(bytes, 32, bytes.len() as u64);
@@ -167,7 +167,8 @@ fn segment(bytes: &mut [u8], number: u64, before: u64, named: &Named) -> u64 {
     let mut at = head.saturating_add(word(bytes, 48) as usize);
     let Some(refs) = bytes.get_mut(head..at) else { return before };
     rows_of_tables(refs, named);
-    let mut trailer = xxh3_64_with_seed(&bytes[head..at], xxh3_64_with_seed(&bytes[..head - 8], SALT));
+    let mut trailer =
+        XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(SALT, &bytes[..head - 8]), &bytes[head..at]);
     put(bytes, head - 8, trailer);
     while bytes.get(at..at + 64).is_some_and(|head| head.starts_with(b"BCF1")) {
         let records_end = at + 64 + word32(bytes, at + 40) as usize;
@@ -182,12 +183,12 @@ fn segment(bytes: &mut [u8], number: u64, before: u64, named: &Named) -> u64 {
         }
         put(bytes, at + 24, trailer);
         put(bytes, at + 32, NONCE);
-        let of_records = xxh3_64(&bytes[at + 64..records_end]);
+        let of_records = XxHash3_64::oneshot(&bytes[at + 64..records_end]);
         put(bytes, at + 48, of_records);
         let location = number << 32 | at as u64;
-        let check = xxh3_64_with_seed(&bytes[at..at + 56], SALT.wrapping_add(location));
+        let check = XxHash3_64::oneshot_with_seed(SALT.wrapping_add(location), &bytes[at..at + 56]);
         put(bytes, at + 56, check);
-        trailer = xxh3_64_with_seed(&bytes[records_end..end], check);
+        trailer = XxHash3_64::oneshot_with_seed(check, &bytes[records_end..end]);
         put(bytes, end, trailer);
         at = end + 8;
     }
@@ -212,7 +213,7 @@ fn records(bytes: &mut [u8]) {
         if end > bytes.len() as u64 {
             return;
         }
-        let check = xxh3_64(&bytes[at + 4..end as usize]) as u32;
+        let check = XxHash3_64::oneshot(&bytes[at + 4..end as usize]) as u32;
         bytes[at..at + 4].copy_from_slice(&check.to_le_bytes());
         at = (end as usize).next_multiple_of(8);
     }
@@ -227,19 +228,19 @@ fn index(bytes: &mut [u8], tie: Option<&u64>) {
         put(bytes, 24, tie);
     }
     if !bytes.starts_with(b"BCONEID2") {
-        let check = xxh3_64_with_seed(&bytes[48..], xxh3_64(&bytes[..40]));
+        let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(&bytes[..40]), &bytes[48..]);
         return put(bytes, 40, check);
     }
     let count = (word(bytes, 16) as usize).min(bytes.len());
     let blocks_at = 48 + 8 * count.div_ceil(BLOCK_ENTRIES);
     let Some(fences) = bytes.get(48..blocks_at) else { return };
-    let check = xxh3_64_with_seed(fences, xxh3_64(&bytes[..40]));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(&bytes[..40]), fences);
     put(bytes, 40, check);
     for (place, first) in (0..count).step_by(BLOCK_ENTRIES).enumerate() {
         let at = blocks_at + place * (8 + 12 * BLOCK_ENTRIES);
         let end = at + 8 + 12 * BLOCK_ENTRIES.min(count - first);
         if let Some(block) = bytes.get(at + 8..end) {
-            let of_block = xxh3_64_with_seed(block, check.wrapping_add(place as u64));
+            let of_block = XxHash3_64::oneshot_with_seed(check.wrapping_add(place as u64), block);
             put(bytes, at, of_block);
         }
     }
@@ -257,15 +258,15 @@ fn filter(bytes: &mut [u8], named: &Named) {
             put(bytes, row + 8, tie);
         }
     }
-    let seed = xxh3_64_with_seed(&bytes[40..begins_at], xxh3_64(&bytes[..32]));
-    let check = xxh3_64_with_seed(&bytes[begins_at..begins_end], seed);
+    let seed = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(&bytes[..32]), &bytes[40..begins_at]);
+    let check = XxHash3_64::oneshot_with_seed(seed, &bytes[begins_at..begins_end]);
     put(bytes, 32, check);
     for bucket in 0..buckets {
         let begin = |place: usize| word32(bytes, begins_at + 4 * place) as usize;
         let at = begins_end.saturating_add(8 * bucket).saturating_add(begin(bucket).saturating_mul(3));
         let end = begin(bucket + 1).saturating_sub(begin(bucket)).saturating_mul(3).saturating_add(at + 8);
         if let Some(entries) = bytes.get(at + 8..end) {
-            let of_bucket = xxh3_64_with_seed(entries, seed.wrapping_add(bucket as u64));
+            let of_bucket = XxHash3_64::oneshot_with_seed(seed.wrapping_add(bucket as u64), entries);
             put(bytes, at, of_bucket);
         }
     }
@@ -289,11 +290,11 @@ fn derived(bytes: &mut [u8], name: &str, named: &mut Named) {
             at += step.unwrap_or(104 + word32(contents, at + 36) as usize);
             place += 1;
         }
-        let check = xxh3_64(&contents[16..]);
+        let check = XxHash3_64::oneshot(&contents[16..]);
         put(contents, 8, check);
         named.parts.insert(name.to_owned(), check);
     }
-    let (length, check) = (contents.len() as u64, xxh3_64(contents));
+    let (length, check) = (contents.len() as u64, XxHash3_64::oneshot(contents));
     put(bytes, 8, length);
     put(bytes, 16, check);
 }
@@ -301,7 +302,7 @@ fn derived(bytes: &mut [u8], name: &str, named: &mut Named) {
 /// Puts the checksum of `count` bytes from `at` on behind them.
 fn with_check(bytes: &mut [u8], at: usize, count: usize, seed: u64) {
     if let Some(checked) = bytes.get(at..at + count).filter(|checked| checked.iter().any(|&byte| byte != 0)) {
-        let check = xxh3_64_with_seed(checked, seed);
+        let check = XxHash3_64::oneshot_with_seed(seed, checked);
         put(bytes, at + count, check);
     }
 }

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::{error, fmt};
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::{Kind, Location, Oid};
 
@@ -213,7 +213,7 @@ impl<'a> Record<'a> {
     /// [`RecordError::Checksum`] if it differs.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), RecordError> {
         let whole = bytes.get(CHECKED_AT..self.bytes() as usize).ok_or(RecordError::Short)?;
-        let found = xxh3_64(whole) as u32;
+        let found = XxHash3_64::oneshot(whole) as u32;
         if found != self.checksum {
             return Err(RecordError::Checksum { expected: self.checksum, found });
         }
@@ -266,7 +266,7 @@ pub fn write_record(
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(body);
-    let checksum = xxh3_64(&out[start + CHECKED_AT..]) as u32;
+    let checksum = XxHash3_64::oneshot(&out[start + CHECKED_AT..]) as u32;
     out[start + CHECKSUM_AT..start + CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
     out.resize(out.len().next_multiple_of(RECORD_ALIGN), 0);
     start as u64

@@ -3,7 +3,7 @@
 //! Every value begins with a checksum over the rest of it: LMDB has none.
 
 use bristlecone::{Location, ObjRef, Object, Oid, RefMove, RefTarget, core::Record};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 const CHECK_BYTES: usize = 8;
 
@@ -26,14 +26,14 @@ const COUNT_END: u64 = 1 << 63;
 
 /// Puts the checksum of a value in front of it, where there is room for it.
 fn seal(value: &mut [u8]) {
-    let check = xxh3_64(&value[CHECK_BYTES..]);
+    let check = XxHash3_64::oneshot(&value[CHECK_BYTES..]);
     value[..CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
 }
 
 /// Returns what follows the checksum, if that is right.
 fn open(value: &[u8]) -> Option<&[u8]> {
     let (check, rest) = value.split_first_chunk::<CHECK_BYTES>()?;
-    (xxh3_64(rest) == u64::from_le_bytes(*check)).then_some(rest)
+    (XxHash3_64::oneshot(rest) == u64::from_le_bytes(*check)).then_some(rest)
 }
 
 fn word(bytes: &[u8]) -> Option<(u64, &[u8])> {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bristlecone::{Error, Result};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::database::corrupt;
 
@@ -66,7 +66,7 @@ fn check_list(keyspace: &Path) -> Result<()> {
     let number = u64::from_le_bytes(number.try_into().expect("8 bytes"));
     let list = keyspace.join(format!("v{number}"));
     match read(&list)? {
-        Some(bytes) if xxh3_128(&bytes).to_le_bytes() != checksum => {
+        Some(bytes) if XxHash3_128::oneshot(&bytes).to_le_bytes() != checksum => {
             Err(corrupt(&list, "the list of tables is not what its checksum was made of"))
         }
         _ => Ok(()),

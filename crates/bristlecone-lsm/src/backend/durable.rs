@@ -10,7 +10,7 @@ use bristlecone::{
     Error, Result,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, retry, write_all_at},
 };
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{lock, refs::State};
 
@@ -49,7 +49,7 @@ impl Durable {
             bytes[..8].copy_from_slice(MAGIC);
             bytes[8..16].copy_from_slice(&now.0.to_le_bytes());
             bytes[16..24].copy_from_slice(&now.1.to_le_bytes());
-            let check = xxh3_64(&bytes[..24]);
+            let check = XxHash3_64::oneshot(&bytes[..24]);
             bytes[24..].copy_from_slice(&check.to_le_bytes());
             let _ = write_all_at(&*self.file, &bytes, 0);
         }
@@ -60,7 +60,7 @@ impl Durable {
         let mut bytes = [0; BYTES];
         let read = retry(|| storage.open(NAME, OpenMode::Read)).and_then(|file| read_exact_at(&*file, &mut bytes, 0));
         let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        if read.is_err() || bytes[..8] != MAGIC[..] || word(24) != xxh3_64(&bytes[..24]) {
+        if read.is_err() || bytes[..8] != MAGIC[..] || word(24) != XxHash3_64::oneshot(&bytes[..24]) {
             return Ok(());
         }
         let (position, end) = (word(8), word(16));

@@ -11,7 +11,7 @@ use bristlecone::{
     core::{Record, RecordHeader},
 };
 use fjall::Slice;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// A location is the number of a page, shifted by so much, and an offset in it.
 pub(super) const PAGE_BITS: u32 = 14;
@@ -52,7 +52,7 @@ impl Page {
         buffer.extend_from_slice(&(skip as u32).to_le_bytes());
         buffer.extend_from_slice(&(records.len() as u32).to_le_bytes());
         buffer.extend_from_slice(records);
-        let check = xxh3_64_with_seed(&buffer[CHECK_BYTES..], number);
+        let check = XxHash3_64::oneshot_with_seed(number, &buffer[CHECK_BYTES..]);
         buffer[..CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
         Self(Slice::new(buffer))
     }
@@ -60,7 +60,7 @@ impl Page {
     /// Takes a page that was read, if its bytes are those that were written.
     pub(super) fn verified(number: u64, value: Slice) -> Result<Self, &'static str> {
         let Some((check, rest)) = value.split_first_chunk() else { return Err("the page is cut short") };
-        if xxh3_64_with_seed(rest, number) != u64::from_le_bytes(*check) {
+        if XxHash3_64::oneshot_with_seed(number, rest) != u64::from_le_bytes(*check) {
             return Err("the page's checksum is wrong");
         }
         let page = Self(value);

@@ -4,7 +4,9 @@
 //! a value must not be taken for that of another key.
 
 use bristlecone::{Location, ObjRef, Oid, RefTarget};
-use xxhash_rust::xxh3::Xxh3;
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
 
 use super::page::PAGE_BITS;
 
@@ -58,10 +60,10 @@ fn sealed(key: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 fn check(key: &[u8], body: &[u8]) -> [u8; CHECK_BYTES] {
-    let mut hash = Xxh3::new();
-    hash.update(key);
-    hash.update(body);
-    hash.digest().to_le_bytes()
+    let mut hash = XxHash3_64::new();
+    hash.write(key);
+    hash.write(body);
+    hash.finish().to_le_bytes()
 }
 
 impl State {

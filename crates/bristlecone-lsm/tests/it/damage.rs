@@ -10,7 +10,7 @@ use std::{
 use bristlecone::{Backend as _, Batch, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_lsm::{LsmBackend, LsmOptions};
 use bristlecone_testkit::{crash, generate::Rng};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::{
     create,
@@ -270,7 +270,7 @@ fn a_store_without_a_sum_of_its_refs_opens_and_gets_one() {
     move_to(&backend, "a", 1);
     move_to(&backend, "b", 2);
     drop(backend);
-    let sealed = |body: &[u8]| [&xxh3_64(&[b"s", body].concat()).to_le_bytes()[..], body].concat();
+    let sealed = |body: &[u8]| [&XxHash3_64::oneshot(&[b"s", body].concat()).to_le_bytes()[..], body].concat();
     assert_eq!(state(&|value| value), 8 + 32);
     // As an earlier version wrote it.
     state(&|value| sealed(&value[8..32]));

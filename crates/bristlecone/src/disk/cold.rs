@@ -3,10 +3,10 @@
 //! A cold segment is written whole and durably before it has its name, and never changes. Its records follow one another,
 //! without frames; the children of each are before it, there or in another cold segment.
 
-use std::{io, sync::Arc};
+use std::{hash::Hasher, io, sync::Arc};
 
 use bristlecone_core::{Location, Oid, Record};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::{
     files::{CHUNK_BYTES, open_aside, segment_name},
@@ -43,7 +43,7 @@ pub(super) fn cold_is_whole(segment: &Segment, salt: u64, cold: &ColdSegment) ->
         return Ok(false);
     }
     let head = segment.bytes_at(0, COLD_HEAD_BYTES)?;
-    let check = xxh3_64_with_seed(&head[..CHECK_AT], salt);
+    let check = XxHash3_64::oneshot_with_seed(salt, &head[..CHECK_AT]);
     let right = word64(&head, 0) == MAGIC
         && COLD.checked_add(word32(&head, NUMBER_AT)) == Some(cold.number)
         && word64(&head, BYTES_AT) == cold.bytes
@@ -53,13 +53,13 @@ pub(super) fn cold_is_whole(segment: &Segment, salt: u64, cold: &ColdSegment) ->
     if !right {
         return Ok(false);
     }
-    let (mut sum, mut at, mut buffer) = (Xxh3::new(), COLD_HEAD_BYTES, Vec::new());
+    let (mut sum, mut at, mut buffer) = (XxHash3_64::new(), COLD_HEAD_BYTES, Vec::new());
     while at < segment.bytes {
         let chunk = segment.window(at, CHUNK_BYTES.min(segment.bytes - at), &mut buffer)?;
-        sum.update(chunk);
+        sum.write(chunk);
         at += chunk.len() as u64;
     }
-    Ok(sum.digest() == word64(&head, SUM_AT))
+    Ok(sum.finish() == word64(&head, SUM_AT))
 }
 
 /// A cold segment that is being written.
@@ -72,7 +72,7 @@ pub(super) struct ColdWriter {
     buffer: Vec<u8>,
     // Where the buffer goes.
     at: u64,
-    sum: Xxh3,
+    sum: XxHash3_64,
     entries: Vec<IndexEntry>,
     beside_syncs: bool,
 }
@@ -91,7 +91,7 @@ impl ColdWriter {
             file,
             buffer,
             at: COLD_HEAD_BYTES,
-            sum: Xxh3::new(),
+            sum: XxHash3_64::new(),
             entries: Vec::new(),
         })
     }
@@ -115,7 +115,7 @@ impl ColdWriter {
             place.copy_from_slice(&child);
         }
         if is_other {
-            let sum = xxh3_64(&whole[RECORD_SUM_BYTES..]) as u32;
+            let sum = XxHash3_64::oneshot(&whole[RECORD_SUM_BYTES..]) as u32;
             whole[..RECORD_SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
         }
         debug_assert!(Record::parse(whole).is_ok_and(|record| record.verify(whole).is_ok()), "a whole record");
@@ -128,7 +128,7 @@ impl ColdWriter {
     }
 
     fn write_out(&mut self) -> Result<(), Error> {
-        self.sum.update(&self.buffer);
+        self.sum.write(&self.buffer);
         let failed = |error| Error::io(self.storage.describe(&self.aside), error);
         write_all_at(&*self.file, &self.buffer, self.at).map_err(failed)?;
         // What is written now need not be written by the sync at the end, for which other writers' syncs would wait.
@@ -150,8 +150,8 @@ impl ColdWriter {
         head[NUMBER_AT..BYTES_AT].copy_from_slice(&u64::from(self.number - COLD).to_le_bytes());
         head[BYTES_AT..RECORDS_AT].copy_from_slice(&self.at.to_le_bytes());
         head[RECORDS_AT..SUM_AT].copy_from_slice(&(self.entries.len() as u64).to_le_bytes());
-        head[SUM_AT..CHECK_AT].copy_from_slice(&self.sum.digest().to_le_bytes());
-        let check = xxh3_64_with_seed(&head[..CHECK_AT], self.salt);
+        head[SUM_AT..CHECK_AT].copy_from_slice(&self.sum.finish().to_le_bytes());
+        let check = XxHash3_64::oneshot_with_seed(self.salt, &head[..CHECK_AT]);
         head[CHECK_AT..CHECK_AT + 8].copy_from_slice(&check.to_le_bytes());
         let name = segment_name(self.number);
         let named = (|| {

@@ -7,7 +7,7 @@
 
 use std::{io, sync::Arc};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::{
     files::{DURABLE, SEGMENTS, open_empty, segment_name},
@@ -46,13 +46,14 @@ impl DurableSlot {
         bytes[..SERIAL_AT].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[SERIAL_AT..END_AT].copy_from_slice(&self.serial.to_le_bytes());
         bytes[END_AT..CHECK_AT].copy_from_slice(&self.end.to_le_bytes());
-        let check = xxh3_64_with_seed(&bytes[..CHECK_AT], salt);
+        let check = XxHash3_64::oneshot_with_seed(salt, &bytes[..CHECK_AT]);
         bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8; SLOT_BYTES], salt: u64) -> Option<Self> {
-        let right = word64(bytes, 0) == MAGIC && word64(bytes, CHECK_AT) == xxh3_64_with_seed(&bytes[..CHECK_AT], salt);
+        let right = word64(bytes, 0) == MAGIC
+            && word64(bytes, CHECK_AT) == XxHash3_64::oneshot_with_seed(salt, &bytes[..CHECK_AT]);
         right.then(|| Self { serial: word64(bytes, SERIAL_AT), end: word64(bytes, END_AT) })
     }
 }

@@ -5,7 +5,7 @@
 //! holds the trailer of the frame before: the frames of a store are one chain.
 
 use bristlecone_core::{Location, ObjRef, Oid};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::{refs::RefTableName, state::StateRef};
 use crate::backend::RefTarget;
@@ -127,16 +127,16 @@ impl Frame {
 
 /// Returns the trailer of the frame with this encoded head and payload.
 pub(super) fn trailer(head: &[u8; HEAD_BYTES], payload: &[u8]) -> u64 {
-    xxh3_64_with_seed(payload, word64(head, CHECK_AT))
+    XxHash3_64::oneshot_with_seed(word64(head, CHECK_AT), payload)
 }
 
 /// Returns the check over a frame's records.
 pub(super) fn records_check(records: &[u8]) -> u64 {
-    xxh3_64(records)
+    XxHash3_64::oneshot(records)
 }
 
 fn head_check(head: &[u8; HEAD_BYTES], at: u64, salt: u64) -> u64 {
-    xxh3_64_with_seed(&head[..CHECK_AT], salt.wrapping_add(at))
+    XxHash3_64::oneshot_with_seed(salt.wrapping_add(at), &head[..CHECK_AT])
 }
 
 /// Bytes of a state's name: 24 = 8 epoch + 8 check + 4 first segment + 4 zeroes.

@@ -6,7 +6,7 @@
 
 use std::{io, sync::Arc};
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{
     files::{
@@ -77,7 +77,7 @@ impl StoreHeader {
         out.extend_from_slice(&(self.format.options.len() as u32).to_le_bytes());
         out.extend_from_slice(self.format.name.as_bytes());
         out.extend_from_slice(self.format.options.as_bytes());
-        let check = xxh3_64(&out);
+        let check = XxHash3_64::oneshot(&out);
         out.extend_from_slice(&check.to_le_bytes());
         out
     }
@@ -89,7 +89,7 @@ impl StoreHeader {
         }
         let (name_bytes, options_bytes) = (word32(bytes, NAME_AT) as u64, word32(bytes, OPTIONS_AT) as u64);
         let check_at = bytes.len() - 8;
-        if xxh3_64(&bytes[..check_at]) != word64(bytes, check_at) {
+        if XxHash3_64::oneshot(&bytes[..check_at]) != word64(bytes, check_at) {
             return Err((0, "the header's checksum is wrong".to_owned()));
         }
         if FIXED_BYTES as u64 + name_bytes + options_bytes != check_at as u64 {

@@ -5,9 +5,9 @@
 //! which the first of these may be gone. A segment is opened anew by the state that names other marks for it: what remembers
 //! which of its records were found right, begins empty then, and only live ones are ever noted there.
 
-use std::{borrow::Cow, io, sync::Arc};
+use std::{borrow::Cow, hash::Hasher, io, sync::Arc};
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::{
     files::{CHUNK_BYTES, SEGMENTS, numbered},
@@ -82,7 +82,7 @@ pub(super) fn write_marks(
     let mut file = head.to_vec();
     file.resize(HEAD_BYTES, 0);
     bits.iter().for_each(|word| file.extend_from_slice(&word.to_le_bytes()));
-    let check = xxh3_64_with_seed(&file[HEAD_BYTES..], xxh3_64_with_seed(&head, salt));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, &head), &file[HEAD_BYTES..]);
     file[CHECK_AT..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
     write_whole_if(storage, &marks_name(cold.number, epoch), &file, || collector.check())?;
     let records = bits.iter().map(|word| u64::from(word.count_ones())).sum();
@@ -110,15 +110,16 @@ impl LiveMarks {
         let head = put_head(marks.number, marks.epoch, cold);
         let found = bytes.get(0, HEAD_BYTES as u64)?;
         let right = found[..CHECK_AT] == head && word64(&found, CHECK_AT) == marks.check;
-        let (mut sum, mut at) = (Xxh3::with_seed(xxh3_64_with_seed(&head, access.salt)), HEAD_BYTES as u64);
+        let (mut sum, mut at) =
+            (XxHash3_64::with_seed(XxHash3_64::oneshot_with_seed(access.salt, &head)), HEAD_BYTES as u64);
         let mut parts = Vec::new();
         while right && at < end {
             let chunk = bytes.get(at, CHUNK_BYTES.min(end - at))?;
-            sum.update(&chunk);
-            parts.extend(chunk.chunks(PART_BYTES as usize).map(xxh3_64));
+            sum.write(&chunk);
+            parts.extend(chunk.chunks(PART_BYTES as usize).map(XxHash3_64::oneshot));
             at += chunk.len() as u64;
         }
-        let right = right && sum.digest() == marks.check;
+        let right = right && sum.finish() == marks.check;
         Ok(right.then_some(Self { bytes, end, parts }))
     }
 
@@ -151,7 +152,7 @@ impl LiveMarks {
     fn part(&self, part: u64) -> io::Result<Cow<'_, [u8]>> {
         let from = HEAD_BYTES as u64 + part * PART_BYTES;
         let bits = self.bytes.get(from, PART_BYTES.min(self.end - from))?;
-        if self.parts.get(part as usize) != Some(&xxh3_64(&bits)) {
+        if self.parts.get(part as usize) != Some(&XxHash3_64::oneshot(&bits)) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the marks of what is live are damaged"));
         }
         Ok(bits)

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::{
     background::MAINTAIN,
@@ -84,24 +84,24 @@ fn encode(epoch: u64, who: Who, salt: u64) -> [u8; WHOLE_BYTES] {
     let mut bytes = [0; WHOLE_BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..16].copy_from_slice(&epoch.to_le_bytes());
-    let check = xxh3_64_with_seed(&bytes[..16], salt);
+    let check = XxHash3_64::oneshot_with_seed(salt, &bytes[..16]);
     bytes[16..NOTE_BYTES].copy_from_slice(&check.to_le_bytes());
     bytes[24..28].copy_from_slice(&who.process.to_le_bytes());
     bytes[28..32].copy_from_slice(&who.since.to_le_bytes());
-    let check = xxh3_64_with_seed(&bytes[..32], salt);
+    let check = XxHash3_64::oneshot_with_seed(salt, &bytes[..32]);
     bytes[32..].copy_from_slice(&check.to_le_bytes());
     bytes
 }
 
 /// Returns which process wrote a file; `None` where that is not told or damaged.
 fn decode_who(bytes: &[u8; WHOLE_BYTES], salt: u64) -> Option<Who> {
-    let right = word64(bytes, 32) == xxh3_64_with_seed(&bytes[..32], salt);
+    let right = word64(bytes, 32) == XxHash3_64::oneshot_with_seed(salt, &bytes[..32]);
     right.then(|| Who { process: word32(bytes, 24), since: word32(bytes, 28) })
 }
 
 /// Returns the epoch that a file says; 0, which keeps everything, where it says nothing.
 fn decode(bytes: &[u8], salt: u64) -> u64 {
-    let right = word64(bytes, 0) == MAGIC && word64(bytes, 16) == xxh3_64_with_seed(&bytes[..16], salt);
+    let right = word64(bytes, 0) == MAGIC && word64(bytes, 16) == XxHash3_64::oneshot_with_seed(salt, &bytes[..16]);
     if right { word64(bytes, 8) } else { 0 }
 }
 

@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use self::head::{later_kind, may_be_begun_ahead};
 pub(super) use self::{
@@ -279,7 +279,9 @@ impl Segment {
             return Ok(None);
         }
         let rows = self.bytes_at(head_bytes as u64, head.ref_bytes)?;
-        if head.check != xxh3_64_with_seed(&rows, xxh3_64_with_seed(&bytes[..head_bytes - 8], salt)) {
+        if head.check
+            != XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, &bytes[..head_bytes - 8]), &rows)
+        {
             return Ok(None);
         }
         Ok(HeadRefs::decode(&rows).map(|refs| (head, refs)))
@@ -298,7 +300,8 @@ impl Segment {
             && head.follows()
             && rows.len().is_multiple_of(8)
             && head.ref_bytes == rows.len() as u64
-            && head.check == xxh3_64_with_seed(rows, xxh3_64_with_seed(&fixed[..fixed.len() - 8], salt))
+            && head.check
+                == XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, &fixed[..fixed.len() - 8]), rows)
             && HeadRefs::decode(rows).is_some()
     }
 

@@ -7,7 +7,7 @@
 use std::{io, sync::Arc};
 
 use bristlecone_core::{Oid, RECORD_HEADER_BYTES};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::{
     cold::COLD_HEAD_BYTES,
@@ -347,7 +347,7 @@ impl StoreState {
 }
 
 fn check(head: &[u8], sections: &[u8], salt: u64) -> u64 {
-    xxh3_64_with_seed(sections, xxh3_64_with_seed(head, salt))
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, head), sections)
 }
 
 fn put_section(out: &mut Vec<u8>, tag: u32, put: impl FnOnce(&mut Vec<u8>)) {

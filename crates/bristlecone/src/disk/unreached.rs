@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::frame::word64;
 use crate::{
@@ -108,7 +108,7 @@ impl Note {
         let mut out = NOTE_MAGIC.to_vec();
         out.extend_from_slice(&source.to_le_bytes());
         out.extend_from_slice(&bytes.to_le_bytes());
-        let check = xxh3_64(&out);
+        let check = XxHash3_64::oneshot(&out);
         out.extend_from_slice(&check.to_le_bytes());
         write_all_at(&*self.file, &out, 0)
     }
@@ -118,11 +118,11 @@ pub(super) fn read_note(file: &dyn StorageFile, note: u64) -> Option<UnreachedBy
     let mut bytes = [0; NOTE_BYTES];
     read_exact_at(file, &mut bytes, 0).ok()?;
     let check = NOTE_BYTES - 8;
-    let right = bytes[..8] == NOTE_MAGIC[..] && xxh3_64(&bytes[..check]) == word64(&bytes, check);
+    let right = bytes[..8] == NOTE_MAGIC[..] && XxHash3_64::oneshot(&bytes[..check]) == word64(&bytes, check);
     right.then(|| UnreachedBytes { note, source: word64(&bytes, 8), bytes: word64(&bytes, 16) })
 }
 
 /// Returns what stands for a source in notes; never 0, which stands for none.
 pub(super) fn source_word(source: &str) -> u64 {
-    xxh3_64(source.as_bytes()).max(1)
+    XxHash3_64::oneshot(source.as_bytes()).max(1)
 }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::{
     Error,
@@ -83,7 +83,7 @@ impl Derived {
         }
         let mut body = vec![0; body_bytes as usize];
         read_exact_at(&*file, &mut body, HEAD_BYTES as u64).map_err(failed)?;
-        Ok((head[CHECK_AT..] == xxh3_64(&body).to_le_bytes()).then_some(body))
+        Ok((head[CHECK_AT..] == XxHash3_64::oneshot(&body).to_le_bytes()).then_some(body))
     }
 
     /// As [`Derived::write`], by the path.
@@ -99,7 +99,7 @@ impl Derived {
         let mut head = [0; HEAD_BYTES];
         head[..LENGTH_AT].copy_from_slice(MAGIC);
         head[LENGTH_AT..CHECK_AT].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        head[CHECK_AT..].copy_from_slice(&xxh3_64(bytes).to_le_bytes());
+        head[CHECK_AT..].copy_from_slice(&XxHash3_64::oneshot(bytes).to_le_bytes());
         let written = opened.and_then(|file| {
             // Where there are no locks, its age tells.
             let _ = file.try_lock();

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::{
     Error,
@@ -158,7 +158,7 @@ impl Header {
         out.extend_from_slice(&(self.format.options.len() as u32).to_le_bytes());
         out.extend_from_slice(self.format.name.as_bytes());
         out.extend_from_slice(self.format.options.as_bytes());
-        let check = xxh3_64(&out);
+        let check = XxHash3_64::oneshot(&out);
         out.extend_from_slice(&check.to_le_bytes());
         out
     }
@@ -169,7 +169,7 @@ impl Header {
             return Err((0, "this is no header of a store"));
         }
         let (contents, check) = bytes.split_at(bytes.len() - 8);
-        if xxh3_64(contents).to_le_bytes() != check {
+        if XxHash3_64::oneshot(contents).to_le_bytes() != check {
             return Err((0, "the header's checksum is wrong"));
         }
         let word = |at: usize| contents[at..at + 4].iter().rev().fold(0u32, |word, &byte| word << 8 | u32::from(byte));

@@ -4,7 +4,7 @@
 //! The id is the file's name. The checksum is seeded with it, so that a file under another name is noticed.
 
 use bristlecone_core::{Bytes, Kind, Location, Object, Oid, Record, record_bytes, to_hex, write_record};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::files::{Files, OBJECTS};
 use crate::Error;
@@ -58,7 +58,7 @@ pub(super) fn encode(out: &mut Vec<u8>, oid: &Oid, record: &Record<'_>, bytes: &
 }
 
 fn check_of(bytes: &[u8], oid: &Oid) -> u64 {
-    xxh3_64_with_seed(bytes, xxh3_64(oid.as_bytes()))
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(oid.as_bytes()), bytes)
 }
 
 /// What a file holds.

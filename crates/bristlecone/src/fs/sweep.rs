@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, mem};
 
 use bristlecone_core::Oid;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{
     durable::object_ids,
@@ -155,7 +155,7 @@ impl FsState {
     fn write_list(&self, dead: &[Oid]) -> Result<(), Error> {
         let mut text = String::new();
         dead.iter().for_each(|oid| _ = writeln!(text, "{oid}"));
-        let check = xxh3_64(text.as_bytes());
+        let check = XxHash3_64::oneshot(text.as_bytes());
         let _ = writeln!(text, "check {check:016x}");
         let file = self.files.write_new(SWEEP, text.as_bytes())?;
         self.poisons(self.files.sync(SWEEP, &*file))?;
@@ -294,7 +294,7 @@ fn listed(bytes: &[u8]) -> Option<Vec<Oid>> {
     let text = str::from_utf8(bytes).ok()?;
     let (lines, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let contents = &text[..lines.len() + 1];
-    if last != format!("check {:016x}", xxh3_64(contents.as_bytes())) {
+    if last != format!("check {:016x}", XxHash3_64::oneshot(contents.as_bytes())) {
         return None;
     }
     lines.lines().map(|line| line.parse().ok()).collect()
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_damaged_list_is_none() {
-        let text = format!("abcd\nef01\ncheck {:016x}\n", xxh3_64(b"abcd\nef01\n"));
+        let text = format!("abcd\nef01\ncheck {:016x}\n", XxHash3_64::oneshot(b"abcd\nef01\n"));
         assert_eq!(listed(text.as_bytes()).map(|list| list.len()), Some(2));
         for bit in 0..text.len() * 8 {
             let mut flipped = text.clone().into_bytes();

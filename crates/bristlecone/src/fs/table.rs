@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::backend::{Position, RefTarget};
 
@@ -44,7 +44,7 @@ impl RefTable {
             }
             text.push('\n');
         }
-        let check = xxh3_64(text.as_bytes());
+        let check = XxHash3_64::oneshot(text.as_bytes());
         let _ = writeln!(text, "{LAST}{check:016x} of {boot}");
         text
     }
@@ -57,7 +57,7 @@ impl RefTable {
         let contents = &text[..lines.len() + 1];
         let boot = lines.lines().next().and_then(|first| first.strip_prefix(FIRST));
         let boot = boot.ok_or((0, "this is no list of refs"))?;
-        if last != format!("{LAST}{:016x} of {boot}", xxh3_64(contents.as_bytes())) {
+        if last != format!("{LAST}{:016x} of {boot}", XxHash3_64::oneshot(contents.as_bytes())) {
             return Err((contents.len() as u64, "the checksum is wrong"));
         }
         let mut at = 0;

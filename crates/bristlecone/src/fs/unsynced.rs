@@ -8,7 +8,7 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone_core::{Oid, to_hex};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::files::Files;
 use crate::{
@@ -220,7 +220,7 @@ impl UnsyncedFile {
     }
 
     fn check(&self, word: &str) -> u64 {
-        xxh3_64_with_seed(word.as_bytes(), xxh3_64(self.boot.as_bytes()))
+        XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(self.boot.as_bytes()), word.as_bytes())
     }
 
     fn put_line(&self, text: &mut String, word: &str) {

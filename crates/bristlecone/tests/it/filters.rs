@@ -19,7 +19,7 @@ use bristlecone::{
 };
 use bristlecone_core::{Kind, Sink};
 use bristlecone_testkit::sim::Hooked;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::engine::format_tag;
 
@@ -35,7 +35,7 @@ fn options() -> DiskOptions {
 fn oid(number: u64) -> Oid {
     let mut bytes = [0; 32];
     for (place, chunk) in bytes.chunks_mut(8).enumerate() {
-        chunk.copy_from_slice(&xxh3_64_with_seed(&number.to_le_bytes(), place as u64).to_le_bytes());
+        chunk.copy_from_slice(&XxHash3_64::oneshot_with_seed(place as u64, &number.to_le_bytes()).to_le_bytes());
     }
     Oid::from_array(bytes)
 }

@@ -17,7 +17,7 @@ use bristlecone_testkit::{
     sample::Sample,
     sim::{Policy, SimStorage},
 };
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use crate::{
     engine::format_tag,
@@ -116,7 +116,7 @@ fn where_everything_is_synced_an_append_that_was_cut_off_leaves_nothing() {
 fn as_before(oid: &Oid, file: &[u8]) -> Vec<u8> {
     let (mut bytes, len) = (file.to_vec(), file.len());
     bytes[len - 22..len - 16].fill(0);
-    let check = xxh3_64_with_seed(&bytes[..len - 16], xxh3_64(oid.as_bytes()));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(oid.as_bytes()), &bytes[..len - 16]);
     bytes[len - 16..len - 8].copy_from_slice(&check.to_le_bytes());
     assert_ne!(bytes, file);
     bytes

@@ -20,7 +20,7 @@ use bristlecone::{
 };
 use bristlecone_core::{Kind, Sink};
 use bristlecone_testkit::crash::step;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::engine::format_tag;
 
@@ -305,14 +305,14 @@ fn with_blocks(head: Vec<u8>, entries: &[(u64, u32)]) -> Vec<u8> {
     for (place, block) in entries.chunks(84).enumerate() {
         let mut rest: Vec<u8> = block.iter().flat_map(|entry| entry.0.swap_bytes().to_le_bytes()).collect();
         rest.extend(block.iter().flat_map(|entry| entry.1.to_le_bytes()));
-        bytes.extend_from_slice(&xxh3_64_with_seed(&rest, check.wrapping_add(place as u64)).to_le_bytes());
+        bytes.extend_from_slice(&XxHash3_64::oneshot_with_seed(check.wrapping_add(place as u64), &rest).to_le_bytes());
         bytes.extend_from_slice(&rest);
     }
     bytes
 }
 
 fn checked(head: Vec<u8>, rest: &[u8]) -> Vec<u8> {
-    let check = xxh3_64_with_seed(rest, xxh3_64_with_seed(&head, 0));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(0, &head), rest);
     [&head[..], &check.to_le_bytes(), rest].concat()
 }
 
@@ -483,7 +483,7 @@ fn check_far(far: u32) {
     for word in [4096_u64, 1000, 77, 1 << 32 | 4096, 0] {
         head.extend_from_slice(&word.to_le_bytes());
     }
-    let check_word = xxh3_64_with_seed(&[], xxh3_64_with_seed(&head, salt));
+    let check_word = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, &head), &[]);
     head.extend_from_slice(&check_word.to_le_bytes());
     head.resize(4096, 0);
     fs::write(place.segment(far), head).unwrap();

@@ -11,7 +11,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use crate::STEP_BYTES_MAX;
 
@@ -28,14 +28,14 @@ const _: () = assert!(7 * (1 + STEP_BYTES_MAX / INNER_BYTES_PER_WEIGHT) as u64 <
 #[must_use]
 #[inline]
 pub fn step_hash(step: &[u8]) -> u64 {
-    xxh3_64(step)
+    XxHash3_64::oneshot(step)
 }
 
 /// Returns the hash that decides on the cuts of a level: XXH3-64 with the level for its seed. Names ground
 /// to make poor pieces at one level are as good as random at the next.
 #[inline]
 pub(super) fn level_hash(level: u8, step: &[u8]) -> u64 {
-    xxh3_64_with_seed(step, u64::from(level))
+    XxHash3_64::oneshot_with_seed(u64::from(level), step)
 }
 
 /// Returns the weight of an item of a level with this step.

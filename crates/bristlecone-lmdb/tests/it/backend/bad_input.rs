@@ -182,7 +182,7 @@ fn files_that_are_not_the_stores_are_named() {
         let mut changed = header.clone();
         changed[from] = to;
         let end = changed.len() - 8;
-        let check = xxhash_rust::xxh3::xxh3_64(&changed[..end]).to_le_bytes();
+        let check = twox_hash::XxHash3_64::oneshot(&changed[..end]).to_le_bytes();
         changed[end..].copy_from_slice(&check);
         fs::write(dir.path().join("store"), &changed).unwrap();
         assert!(matches!(try_open(dir.path()), Err(Error::Incompatible { .. })));

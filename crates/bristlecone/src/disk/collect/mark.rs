@@ -197,11 +197,11 @@ impl Collection<'_, '_> {
     ) -> Result<(), Error> {
         let failed = |error| self.view.io(&segment.name, error);
         let mut damaged = None;
-        let stopped = each_record(segment, offset, u64::from(frame.record_bytes), &mut |at, record, _| {
-            match Oid::new(record.oid) {
-                Ok(oid) => each(ObjRef::new(oid, Location(segment.location(at)))),
-                Err(_) => damaged = Some(at),
-            }
+        let stopped = each_record(segment, offset, u64::from(frame.record_bytes), &mut |at, record, _| match Oid::new(
+            record.oid,
+        ) {
+            Ok(oid) => each(ObjRef::new(oid, Location(segment.location(at)))),
+            Err(_) => damaged = Some(at),
         });
         match stopped.map_err(failed)?.or(damaged) {
             None => Ok(()),

@@ -207,7 +207,7 @@ mod tests {
         settled.begin(true, 1 << 18);
         assert_eq!((childless(&settled)[0], settled.stays(&oid(1, 1))), (Some(Location(12)), None));
         // One that takes its place.
-        [2, 3].map(|rest| settled.note(oid(1, rest), Location(30), false));
+        (2..4).for_each(|rest| settled.note(oid(1, rest), Location(30), false));
         assert_eq!(childless(&settled), [None; 3]);
     }
 }

@@ -5,12 +5,13 @@
 //! filter is opened. What is read here may be any bytes.
 
 use std::{
+    hash::Hasher,
     io,
     ops::RangeInclusive,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use crate::disk::{
     files::CHUNK_BYTES,
@@ -88,12 +89,12 @@ impl Filter {
         let (buckets, check) = (word64(&head, BUCKETS_AT), word64(&head, CHECK_AT));
         let rows = bytes.get(HEAD_BYTES as u64, (members * MEMBER_BYTES) as u64)?.into_owned();
         let seed = seed(&head, &rows);
-        let (mut state, mut last) = (Xxh3::with_seed(seed), 0);
+        let (mut state, mut last) = (XxHash3_64::with_seed(seed), 0);
         let (mut at, upto) = (begins_at(members), buckets_at(members, buckets));
         let starts_at_0 = word32(&bytes.get(at, 4)?, 0) == 0;
         while at < upto {
             let chunk = bytes.get(at, CHUNK_BYTES.min(upto - at))?;
-            state.update(&chunk);
+            state.write(&chunk);
             for begin in chunk.chunks_exact(4).map(|begin| word32(begin, 0)) {
                 if begin < last || begin - last > BUCKET_ENTRIES_MAX {
                     return Ok(None);
@@ -102,7 +103,7 @@ impl Filter {
             }
             at += chunk.len() as u64;
         }
-        if state.digest() != check || u64::from(last) != count || !starts_at_0 {
+        if state.finish() != check || u64::from(last) != count || !starts_at_0 {
             return Ok(None);
         }
         let member =
@@ -129,7 +130,7 @@ impl Filter {
         let count = (end - begin) as usize;
         let at = buckets_at(self.members.len(), self.buckets) + bucket * 8 + begin * ENTRY_BYTES;
         let bytes = self.bytes.get(at, 8 + count as u64 * ENTRY_BYTES)?;
-        if xxh3_64_with_seed(&bytes[8..], self.seed.wrapping_add(bucket)) != word64(&bytes, 0) {
+        if XxHash3_64::oneshot_with_seed(self.seed.wrapping_add(bucket), &bytes[8..]) != word64(&bytes, 0) {
             return Err(self.is_damaged());
         }
         let (fingerprints, places) = bytes[8..].split_at(count * 2);
@@ -173,7 +174,7 @@ impl Filter {
 
 /// Returns what buckets are bound to: the head before its check, and the members.
 fn seed(head: &[u8], rows: &[u8]) -> u64 {
-    xxh3_64_with_seed(rows, xxh3_64_with_seed(&head[..CHECK_AT], 0))
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(0, &head[..CHECK_AT]), rows)
 }
 
 fn buckets_for(count: u64) -> u64 {
@@ -269,7 +270,7 @@ impl<'w> FilterWriter<'w> {
             out.extend_from_slice(&[0; 8]);
             own.iter().for_each(|&(key, _)| out.extend_from_slice(&fingerprint(key).to_le_bytes()));
             out.extend(own.iter().map(|&(_, place)| place));
-            let check = xxh3_64_with_seed(&out[check_at + 8..], self.seed.wrapping_add(bucket));
+            let check = XxHash3_64::oneshot_with_seed(self.seed.wrapping_add(bucket), &out[check_at + 8..]);
             out[check_at..check_at + 8].copy_from_slice(&check.to_le_bytes());
             if count > BUCKET_ENTRIES_MAX as usize {
                 return Ok(false);
@@ -286,7 +287,7 @@ impl<'w> FilterWriter<'w> {
             return Ok(false);
         }
         let begins: Vec<u8> = self.begins.iter().flat_map(|begin| begin.to_le_bytes()).collect();
-        let check = xxh3_64_with_seed(&begins, self.seed);
+        let check = XxHash3_64::oneshot_with_seed(self.seed, &begins);
         self.head[CHECK_AT..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
         self.head.extend_from_slice(&begins);
         (self.write)(&self.head, 0)?;

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, vec};
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use crate::{
     Error,
@@ -98,7 +98,7 @@ impl RefTable {
         let bytes = file.len().map_err(failed)?;
         let mut head = [0; HEAD_BYTES];
         read_exact_at(&*file, &mut head, 0).map_err(failed)?;
-        let check = xxh3_64_with_seed(&head[..CHECK_AT], salt);
+        let check = XxHash3_64::oneshot_with_seed(salt, &head[..CHECK_AT]);
         let is_right = word64(&head, 0) == MAGIC
             && word32(&head, NUMBER_AT) == name.number
             && word64(&head, BYTES_AT) == bytes
@@ -114,7 +114,7 @@ impl RefTable {
         }
         let mut index = vec![0; index_bytes as usize];
         read_exact_at(&*file, &mut index, index_at).map_err(failed)?;
-        let index = (xxh3_64(&index) == word64(&head, INDEX_CHECK_AT)).then_some(index);
+        let index = (XxHash3_64::oneshot(&index) == word64(&head, INDEX_CHECK_AT)).then_some(index);
         let parts = index.and_then(|index| decode_index(&index, word32(&head, BLOCKS_AT), index_at));
         let Some((blocks, names)) = parts else {
             return Err(damaged(storage, name, index_at, "the index of the table of refs is damaged"));
@@ -172,7 +172,7 @@ impl RefTable {
         let mut bytes = vec![0; (end - block.at) as usize];
         read_exact_at(&*self.file, &mut bytes, block.at)
             .map_err(|error| Error::io(self.storage.describe(&self.name.file()), error))?;
-        if xxh3_64(&bytes) == block.check { Ok(Some((block, bytes))) } else { Err(self.damaged(block)) }
+        if XxHash3_64::oneshot(&bytes) == block.check { Ok(Some((block, bytes))) } else { Err(self.damaged(block)) }
     }
 
     fn damaged(&self, block: &Block) -> Error {
@@ -301,7 +301,7 @@ impl RefTableWriter {
         }
         let end = self.buffer[self.block..].len().next_multiple_of(8);
         self.buffer.resize(self.block + end, 0);
-        let check = xxh3_64(&self.buffer[self.block..]);
+        let check = XxHash3_64::oneshot(&self.buffer[self.block..]);
         let entry = self.entries.len() - ENTRY_BYTES;
         self.entries[entry + 8..entry + 16].copy_from_slice(&check.to_le_bytes());
         self.block = self.buffer.len();
@@ -340,8 +340,8 @@ impl RefTableWriter {
         head[ROWS_AT..INDEX_AT].copy_from_slice(&self.rows.to_le_bytes());
         head[INDEX_AT..BYTES_AT].copy_from_slice(&index_at.to_le_bytes());
         head[BYTES_AT..INDEX_CHECK_AT].copy_from_slice(&bytes.to_le_bytes());
-        head[INDEX_CHECK_AT..CHECK_AT].copy_from_slice(&xxh3_64(&index).to_le_bytes());
-        let check = xxh3_64_with_seed(&head[..CHECK_AT], self.salt);
+        head[INDEX_CHECK_AT..CHECK_AT].copy_from_slice(&XxHash3_64::oneshot(&index).to_le_bytes());
+        let check = XxHash3_64::oneshot_with_seed(self.salt, &head[..CHECK_AT]);
         head[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         self.write_out()?;
         let name = RefTableName { number: self.number, check };
@@ -387,7 +387,7 @@ mod tests {
             head[BLOCKS_AT..ROWS_AT].copy_from_slice(&blocks.to_le_bytes());
             head[INDEX_AT..BYTES_AT].copy_from_slice(&index_at.to_le_bytes());
             head[BYTES_AT..INDEX_CHECK_AT].copy_from_slice(&BYTES.to_le_bytes());
-            let check = xxh3_64_with_seed(&head[..CHECK_AT], 5);
+            let check = XxHash3_64::oneshot_with_seed(5, &head[..CHECK_AT]);
             head[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
             let name = RefTableName { number, check };
             let file = storage.open(&name.file(), OpenMode::CreateNew).unwrap();

@@ -4,7 +4,7 @@
 
 use std::{io, ops::RangeInclusive};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::{IndexBytes, IndexEntry, IndexFault, RECORD_BYTES_MIN, Tie};
 use crate::disk::frame::{word32, word64};
@@ -40,14 +40,14 @@ pub(super) fn encode(number: u32, tie: Tie, entries: &[IndexEntry]) -> Vec<u8> {
     for block in entries.chunks(BLOCK_ENTRIES as usize) {
         out.extend_from_slice(&block[0].0.to_le_bytes());
     }
-    let check = xxh3_64_with_seed(&out[HEAD_BYTES..], xxh3_64_with_seed(&out[..CHECK_AT], 0));
+    let check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(0, &out[..CHECK_AT]), &out[HEAD_BYTES..]);
     out[CHECK_AT..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
     for (place, block) in entries.chunks(BLOCK_ENTRIES as usize).enumerate() {
         let at = out.len();
         out.extend_from_slice(&[0; 8]);
         block.iter().for_each(|(prefix, _)| out.extend_from_slice(&prefix.to_le_bytes()));
         block.iter().for_each(|(_, offset)| out.extend_from_slice(&(!offset).to_le_bytes()));
-        let check = xxh3_64_with_seed(&out[at + 8..], check.wrapping_add(place as u64));
+        let check = XxHash3_64::oneshot_with_seed(check.wrapping_add(place as u64), &out[at + 8..]);
         out[at..at + 8].copy_from_slice(&check.to_le_bytes());
     }
     out
@@ -90,7 +90,7 @@ impl Blocks {
         }
         let fences = bytes.get(HEAD_BYTES as u64, blocks.len() * 8)?;
         let ascend = fences.chunks_exact(8).zip(fences.chunks_exact(8).skip(1));
-        if xxh3_64_with_seed(&fences, xxh3_64_with_seed(&head[..CHECK_AT], 0)) != check
+        if XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(0, &head[..CHECK_AT]), &fences) != check
             || !ascend.into_iter().all(|(one, next)| word64(one, 0) <= word64(next, 0))
         {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Blocks {
     ) -> Result<(std::borrow::Cow<'a, [u8]>, usize), IndexFault> {
         let count = BLOCK_ENTRIES.min(self.count - place * BLOCK_ENTRIES);
         let block = bytes.get(self.blocks_at() + place * BLOCK_BYTES, 8 + count * 12)?;
-        if xxh3_64_with_seed(&block[8..], self.check.wrapping_add(place)) != word64(&block, 0) {
+        if XxHash3_64::oneshot_with_seed(self.check.wrapping_add(place), &block[8..]) != word64(&block, 0) {
             return Err(IndexFault::Damaged);
         }
         let next = if place + 1 < self.len() { fence(fences, place + 1) } else { u64::MAX };
@@ -330,10 +330,13 @@ mod tests {
             let mut bytes = sound.clone();
             change(&mut bytes);
             let blocks_at = HEAD_BYTES + 3 * 8;
-            let check = xxh3_64_with_seed(&bytes[HEAD_BYTES..blocks_at], xxh3_64_with_seed(&bytes[..CHECK_AT], 0));
+            let check = XxHash3_64::oneshot_with_seed(
+                XxHash3_64::oneshot_with_seed(0, &bytes[..CHECK_AT]),
+                &bytes[HEAD_BYTES..blocks_at],
+            );
             bytes[CHECK_AT..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
             for (place, block) in bytes[blocks_at..].chunks_mut(BLOCK_BYTES as usize).enumerate() {
-                let check = xxh3_64_with_seed(&block[8..], check.wrapping_add(place as u64));
+                let check = XxHash3_64::oneshot_with_seed(check.wrapping_add(place as u64), &block[8..]);
                 block[..8].copy_from_slice(&check.to_le_bytes());
             }
             load(Form::Seal, bytes).is_some_and(|index| index.entries().is_ok())

@@ -4,9 +4,9 @@
 //! What a file or a map of one shows later may be something else. So checks over parts are kept from then on, and no answer that
 //! something is not there is given by a part that has changed.
 
-use std::io;
+use std::{hash::Hasher, io};
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::{Form, INDEX_IDS, IndexBytes, IndexEntry, IndexFault, RECORD_BYTES_MIN, Tie};
 use crate::disk::{
@@ -94,16 +94,17 @@ impl Steps {
             return Ok(None);
         }
         let may_change = !matches!(bytes, IndexBytes::Owned(_));
-        let (mut state, mut at) = (Xxh3::with_seed(xxh3_64_with_seed(&head[..check_at], 0)), table_at);
+        let (mut state, mut at) =
+            (XxHash3_64::with_seed(XxHash3_64::oneshot_with_seed(0, &head[..check_at])), table_at);
         while at < used {
             let chunk = bytes.get(at, CHUNK_BYTES.min(used - at))?;
-            state.update(&chunk);
+            state.write(&chunk);
             if may_change {
-                steps.parts.extend(chunk.chunks(PART_BYTES as usize).map(xxh3_64));
+                steps.parts.extend(chunk.chunks(PART_BYTES as usize).map(XxHash3_64::oneshot));
             }
             at += chunk.len() as u64;
         }
-        let right = state.digest() == word64(&head, check_at) && steps.is_ordered(bytes)?;
+        let right = state.finish() == word64(&head, check_at) && steps.is_ordered(bytes)?;
         Ok(right.then_some((steps, tie)))
     }
 
@@ -176,7 +177,7 @@ impl Steps {
         for part in (from - self.table_at) / PART_BYTES..(to - self.table_at).div_ceil(PART_BYTES) {
             let at = self.table_at + part * PART_BYTES;
             let found = bytes.get(at, PART_BYTES.min(self.used().saturating_sub(at)))?;
-            if self.parts.get(part as usize) != Some(&xxh3_64(&found)) {
+            if self.parts.get(part as usize) != Some(&XxHash3_64::oneshot(&found)) {
                 return Err(IndexFault::Damaged);
             }
         }
@@ -255,7 +256,10 @@ mod tests {
 
     fn check(form: Form, bytes: &mut [u8]) {
         let head_bytes = head_bytes(form).min(bytes.len());
-        let check = xxh3_64_with_seed(&bytes[head_bytes..], xxh3_64_with_seed(&bytes[..check_at(form)], 0));
+        let check = XxHash3_64::oneshot_with_seed(
+            XxHash3_64::oneshot_with_seed(0, &bytes[..check_at(form)]),
+            &bytes[head_bytes..],
+        );
         bytes[check_at(form)..head_bytes].copy_from_slice(&check.to_le_bytes());
     }
 

@@ -1,8 +1,8 @@
 //! The frames of a segment, each by its offset.
 
-use std::{borrow::Cow, io, sync::Arc};
+use std::{borrow::Cow, hash::Hasher, io, sync::Arc};
 
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 use super::Segment;
 use crate::{
@@ -116,13 +116,13 @@ impl Segment {
         if self.map.is_some() || bytes <= CHUNK_BYTES {
             return Ok(frame::records_check(&self.bytes_at(from, bytes)?));
         }
-        let (mut state, mut buffer) = (Xxh3::new(), Vec::new());
+        let (mut state, mut buffer) = (XxHash3_64::new(), Vec::new());
         let (mut at, end) = (from, from + bytes);
         while at < end {
             let chunk = self.window(at, CHUNK_BYTES.min(end - at), &mut buffer)?;
-            state.update(chunk);
+            state.write(chunk);
             at += chunk.len() as u64;
         }
-        Ok(state.digest())
+        Ok(state.finish())
     }
 }

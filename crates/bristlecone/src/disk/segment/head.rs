@@ -1,6 +1,6 @@
 //! What a segment starts with: its head and the refs. `docs/formats/disk.md` section 3 lists the bytes.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::{
     super::{
@@ -182,7 +182,7 @@ impl SegmentHead {
         if self.ahead {
             out.extend_from_slice(&self.durable_end.to_le_bytes());
         }
-        self.check = xxh3_64_with_seed(rows, xxh3_64_with_seed(&out, salt));
+        self.check = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(salt, &out), rows);
         out.extend_from_slice(&self.check.to_le_bytes());
         out.extend_from_slice(rows);
         out
@@ -251,7 +251,8 @@ mod tests {
         let head_bytes = rows_at(word64(&bytes, 0), 1) as usize;
         let refs_end = word64(&bytes, REFS_AT).saturating_add(head_bytes as u64).min(bytes.len() as u64);
         let (refs, check_at) = (head_bytes..refs_end as usize, head_bytes - 8);
-        let check = xxh3_64_with_seed(&bytes[refs], xxh3_64_with_seed(&bytes[..check_at], SALT));
+        let check =
+            XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(SALT, &bytes[..check_at]), &bytes[refs]);
         bytes[check_at..head_bytes].copy_from_slice(&check.to_le_bytes());
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();

@@ -3,7 +3,7 @@
 //! A filter holds 32-bit hashes of paths at 10 bits each and answers "no" or "maybe"; a wrong "maybe" comes up
 //! about once in a hundred. No bits at all answer "no" to everything, one byte of ones "maybe".
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 const BITS_PER_PATH: usize = 10;
 /// 7 = 10 ln 2, which makes wrong answers rarest.
@@ -13,7 +13,7 @@ pub(super) const ALWAYS: &[u8] = &[0xff];
 
 /// Returns the hash under which filters know a path: its steps joined by `/`.
 pub(super) fn path_hash(path: &[u8]) -> u32 {
-    xxh3_64(path) as u32
+    XxHash3_64::oneshot(path) as u32
 }
 
 /// Returns the filter of these paths, each given once.

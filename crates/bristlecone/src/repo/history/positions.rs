@@ -5,13 +5,14 @@
 //! any time. What is lost shortens the graph, and the next question that lacks it makes it again. `docs/formats/history.md`
 //! sections 4 and 5 list the bytes.
 
+use std::hash::Hasher;
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 use bristlecone_core::{Format, Oid};
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 use self::{
     list::PartHead,
@@ -81,20 +82,20 @@ impl StoredGraph {
         if shallow.is_empty() && absent.is_empty() && !deepened {
             return Ok(0);
         }
-        let mut check = Xxh3::new();
+        let mut check = XxHash3_64::new();
         if deepened {
-            check.update(DEEPENED.as_bytes());
+            check.write(DEEPENED.as_bytes());
         }
-        shallow.iter().for_each(|oid| check.update(oid.padded()));
-        check.update(b"/");
+        shallow.iter().for_each(|oid| check.write(oid.padded()));
+        check.write(b"/");
         let returned = self.returned(store, &absent)?;
         // With what history goes on behind it, which may be cut later.
         for (oid, row) in absent.iter().filter(|(oid, _)| !returned.contains(oid)) {
-            check.update(oid.padded());
-            check.update(row.next.as_ref().map_or(&[][..], |next| next.padded()));
-            check.update(b"/");
+            check.write(oid.padded());
+            check.write(row.next.as_ref().map_or(&[][..], |next| next.padded()));
+            check.write(b"/");
         }
-        Ok(check.digest() | 1)
+        Ok(check.finish() | 1)
     }
 
     /// Returns the commits of `absent` that are there again: rows stay when commits come back.

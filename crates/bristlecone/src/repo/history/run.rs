@@ -5,7 +5,7 @@
 //! `docs/formats/history.md` section 2 lists the bytes.
 
 use bristlecone_core::Oid;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{
     changes::ChangedPaths,
@@ -253,7 +253,7 @@ pub(super) fn union_filter(commits: &[Indexed]) -> Vec<u8> {
 
 /// Returns the check of a file of runs or of the manifest: over everything after it.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    xxh3_64(&bytes[16..])
+    XxHash3_64::oneshot(&bytes[16..])
 }
 
 /// Returns the check that a file says it has.

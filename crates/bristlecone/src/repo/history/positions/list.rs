@@ -2,7 +2,7 @@
 //!
 //! `docs/formats/history.md` section 4 lists the bytes.
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{
     super::run::{stored_check, word32, word64},
@@ -40,14 +40,15 @@ pub(super) fn encode(ends: u64, heads: &[PartHead]) -> Vec<u8> {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
     }
-    let check = xxh3_64(&bytes[16..]).to_le_bytes();
+    let check = XxHash3_64::oneshot(&bytes[16..]).to_le_bytes();
     bytes[8..16].copy_from_slice(&check);
     bytes
 }
 
 /// Decodes a list; `None` where it is damaged or of another version.
 pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Vec<PartHead>)> {
-    if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC[..] || xxh3_64(&bytes[16..]) != stored_check(bytes) {
+    if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC[..] || XxHash3_64::oneshot(&bytes[16..]) != stored_check(bytes)
+    {
         return None;
     }
     let rows = bytes[HEADER_BYTES..].chunks_exact(HEAD_BYTES);

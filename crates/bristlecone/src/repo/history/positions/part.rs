@@ -3,7 +3,7 @@
 //! `docs/formats/history.md` section 5 lists the bytes.
 
 use bristlecone_core::Oid;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::super::run::{stored_check, word32};
 
@@ -159,7 +159,7 @@ impl Part {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.ids);
-        let check = xxh3_64(&bytes[16..]).to_le_bytes();
+        let check = XxHash3_64::oneshot(&bytes[16..]).to_le_bytes();
         bytes[8..16].copy_from_slice(&check);
         bytes
     }
@@ -173,7 +173,8 @@ impl Part {
         let sound = (1..=PART_COMMITS).contains(&count) && (1..=Oid::BYTES_MAX).contains(&id_bytes);
         let extra_at = HEADER_BYTES + LINK_BYTES * count;
         let ids_at = extra_at.checked_add(extra.checked_mul(4)?)?;
-        if !sound || bytes.len() != ids_at.checked_add(count * id_bytes)? || xxh3_64(&bytes[16..]) != check {
+        if !sound || bytes.len() != ids_at.checked_add(count * id_bytes)? || XxHash3_64::oneshot(&bytes[16..]) != check
+        {
             return None;
         }
         let links = bytes[HEADER_BYTES..extra_at].chunks_exact(LINK_BYTES).map(|link| Link {
@@ -253,7 +254,7 @@ mod tests {
             broken[at] ^= 4;
             assert!(Part::decode(&broken, 0, check).is_none(), "byte {at}");
             // With a check that is right, nothing is trusted that could lead a walk in a circle.
-            let check = xxh3_64(&broken[16..]);
+            let check = XxHash3_64::oneshot(&broken[16..]);
             broken[8..16].copy_from_slice(&check.to_le_bytes());
             if let Some(part) = Part::decode(&broken, 0, check) {
                 for at in 0..part.len() as u32 {
