@@ -188,10 +188,24 @@ pub(crate) fn commit_threads(edits: u64, entries: u64) -> u64 {
 
 /// Returns the bytes of the files in a folder and below; what cannot be read counts for nothing.
 pub(crate) fn folder_bytes(dir: &Path) -> u64 {
+    sum_of_files(dir, fs::Metadata::len)
+}
+
+/// Returns the bytes of the disk that the files in a folder and below take, as far as the system tells: parts that were never
+/// written take none.
+pub(crate) fn folder_disk_bytes(dir: &Path) -> u64 {
+    #[cfg(unix)]
+    let bytes = |metadata: &fs::Metadata| std::os::unix::fs::MetadataExt::blocks(metadata) * 512;
+    #[cfg(not(unix))]
+    let bytes = fs::Metadata::len;
+    sum_of_files(dir, bytes)
+}
+
+fn sum_of_files(dir: &Path, of: fn(&fs::Metadata) -> u64) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let bytes = |entry: fs::DirEntry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => folder_bytes(&entry.path()),
-        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |metadata| metadata.len()),
+        Ok(kind) if kind.is_dir() => sum_of_files(&entry.path(), of),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |metadata| of(&metadata)),
         _ => 0,
     };
     entries.map(bytes).sum()
@@ -202,6 +216,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn what_was_never_written_of_a_file_takes_nothing_of_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("below")).unwrap();
+        fs::write(dir.path().join("below/written"), [1; 100_000]).unwrap();
+        fs::File::create(dir.path().join("sparse")).unwrap().set_len(10_000_000).unwrap();
+        assert_eq!(folder_bytes(dir.path()), 10_100_000);
+        if cfg!(target_os = "linux") {
+            let taken = folder_disk_bytes(dir.path());
+            assert!((100_000..1_000_000).contains(&taken), "{taken}");
+        }
+    }
 
     #[test]
     fn percentiles_are_ranks() {

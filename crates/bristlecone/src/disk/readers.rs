@@ -212,7 +212,7 @@ impl DiskState {
     /// another process; at most that of `newest`.
     pub(super) fn oldest_read(&self, newest: &StoreState) -> Result<u64, Error> {
         let mut told = Vec::new();
-        self.each_reader(&mut |epoch, who| told.push((epoch, who))).map_err(|error| self.io(READERS, error))?;
+        self.each_reader(&mut |epoch, who| told.push((epoch, who)))?;
         told.retain(|(epoch, _)| *epoch < newest.epoch);
         let Some(limit) = newest.snapshot_limit() else {
             let told = told.iter().map(|(epoch, _)| *epoch).min().unwrap_or(newest.epoch);
@@ -245,10 +245,10 @@ impl DiskState {
     /// Calls `each` with the state by which each process reads at least that has the store open, this one included, and with
     /// what it says of itself. Removes the files of processes that are gone. Where the system cannot tell, nothing may be
     /// removed.
-    pub(super) fn each_reader(&self, each: &mut dyn FnMut(u64, Option<Who>)) -> io::Result<()> {
+    pub(super) fn each_reader(&self, each: &mut dyn FnMut(u64, Option<Who>)) -> Result<(), Error> {
         let names = match self.storage.list(READERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            names => names?,
+            names => names.map_err(|error| self.io(READERS, error))?,
         };
         for name in names {
             let path = format!("{READERS}/{name}");
@@ -265,9 +265,16 @@ impl DiskState {
                     each(0, None);
                     continue;
                 }
-                file => file?,
+                Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                    return Err(self.corrupt(
+                        &path,
+                        0,
+                        "this is a folder, where processes have files alone; remove it",
+                    ));
+                }
+                file => file.map_err(|error| self.io(&path, error))?,
             };
-            if file.try_lock()? {
+            if file.try_lock().map_err(|error| self.io(&path, error))? {
                 // Whoever was just making it makes another one.
                 let _ = self.storage.remove(&path);
                 continue;

@@ -204,7 +204,7 @@ impl DiskState {
     /// has by now, and would append behind it.
     fn refuse_others(&self) -> Result<(), Error> {
         let mut others = Vec::new();
-        self.each_reader(&mut |_, who| others.push(who)).map_err(|error| self.io(READERS, error))?;
+        self.each_reader(&mut |_, who| others.push(who))?;
         // The note of this process is among them.
         if others.len() <= usize::from(self.reader.get().is_some()) {
             return Ok(());

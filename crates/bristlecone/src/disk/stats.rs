@@ -11,7 +11,7 @@ use super::{
     ids::SegmentIds,
     log::DiskState,
     marks::{LiveMarks, marks_of_name},
-    readers::{READERS, Who},
+    readers::Who,
     refs::table_number,
     sealed::Form,
     state::state_epoch,
@@ -105,7 +105,7 @@ impl DiskState {
                 behind.push(ReaderBehind { process, state, since });
             }
         };
-        self.each_reader(each).map_err(|error| self.io(READERS, error))?;
+        self.each_reader(each)?;
         let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
         let names = self.storage.list(SEGMENTS).unwrap_or_default();
         let emptied = names.iter().filter(|name| {

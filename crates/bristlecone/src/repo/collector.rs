@@ -31,6 +31,15 @@ fn pause_after(worked: Duration) -> Duration {
     worked.clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
+/// Says that a collection runs, until this is dropped: whatever becomes of the collection.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}
+
 /// What runs the collections of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
@@ -102,26 +111,25 @@ impl<F: Format> Repo<F> {
             }
             return;
         }
+        let running = Running(collector.running.clone());
         // The time since a commit waited for an earlier collection says nothing of how long commits take.
         collector.set_paused(None);
         let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true).slack(SLACK);
         if due == SweepDue::Now {
             let _ = self.sweep(&[], &limits);
-            collector.running.store(false, Release);
             return;
         }
         // The thread holds the backend, and not what ends it.
-        let (stop, running, shared) = (collector.stop.clone(), collector.running.clone(), self.shared.beside());
+        let (stop, shared) = (collector.stop.clone(), self.shared.beside());
         let collection = move || {
             let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
-            running.store(false, Release);
+            drop(running);
             swept
         };
-        if !collector.thread.begin("cone-collect", collection) {
-            collector.running.store(false, Release);
-        }
+        // Where there is no thread for it, the next commit tries again.
+        let _ = collector.thread.begin("cone-collect", collection);
     }
 }
 
@@ -162,5 +170,20 @@ mod tests {
         let began = Instant::now();
         repo.collect(SweepDue::Overdue);
         assert!(began.elapsed() < PAUSE_MAX / 2, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_collection_that_panics_is_over() {
+        let repo = Repo::memory();
+        let collector = &repo.shared.collector;
+        collector.running.store(true, Relaxed);
+        let running = Running(collector.running.clone());
+        let collection = move || -> Result<Swept> {
+            let _running = running;
+            panic!("a collection that panics")
+        };
+        assert!(collector.thread.begin("cone-test", collection));
+        assert!(collector.thread.wait().is_none());
+        assert!(!collector.running.load(Acquire));
     }
 }

@@ -1,7 +1,7 @@
 //! Commits of one entry each to a store of ours that keeps its last commits, in slices with collections and without in turn.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use super::{FORMAT, GcArgs, VALUE_BYTES, key, lines, load, mega, samples::Sample
 use crate::{
     error::Result,
     machine::Machine,
-    measure::Run,
+    measure::{Run, folder_disk_bytes},
     report::{GcFigures, GcSample, Row},
     rss::{Peak, Sampler},
     workload::Random,
@@ -24,6 +24,7 @@ const SEGMENTS: u64 = 5;
 
 /// A store that is committed to.
 pub(super) struct Churn {
+    dir: PathBuf,
     repo: Repo<Native>,
     branch: Branch<Native>,
     map: Map,
@@ -45,6 +46,7 @@ struct Slices {
     nanoseconds: Vec<u64>,
     seconds: f64,
     largest: u64,
+    largest_on_disk: u64,
     memory: Peak,
     // Commits per second of each slice.
     rates: Vec<f64>,
@@ -64,6 +66,7 @@ impl Churn {
         let values = vec![0; entries as usize];
         let commits = 1;
         Ok(Self {
+            dir: dir.to_owned(),
             repo,
             branch,
             map,
@@ -121,11 +124,12 @@ impl Churn {
         let told = [
             alone(&sized, &series),
             format!(
-                "live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
+                "live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB), of the disk {:.1} MB",
                 mega(live),
                 mega(sized.largest),
                 if sized.largest <= bound { "within" } else { "beyond" },
                 mega(bound),
+                mega(sized.largest_on_disk),
             ),
             format!(
                 "anonymous memory at most {:.1} MiB with collections alone, {:.1} MiB more than without any",
@@ -202,7 +206,7 @@ impl Churn {
                 None => slices.nanoseconds.push(took),
             }
             if commits % SAMPLED_EVERY == 0 {
-                slices.largest = slices.largest.max(self.file_bytes());
+                self.look(slices);
             }
             if commits >= commits_max || began.elapsed() >= time {
                 break;
@@ -210,12 +214,18 @@ impl Churn {
         }
         let seconds = began.elapsed().as_secs_f64();
         // Where commits are slow a slice has few of them.
-        slices.largest = slices.largest.max(self.file_bytes());
+        self.look(slices);
         self.commits += commits;
         slices.seconds += seconds;
         slices.memory = slices.memory.most(sampler.finish_sampled());
         slices.rates.push(commits as f64 / seconds);
         Ok(())
+    }
+
+    /// Looks at how large the files are.
+    fn look(&self, slices: &mut Slices) {
+        slices.largest = slices.largest.max(self.file_bytes());
+        slices.largest_on_disk = slices.largest_on_disk.max(folder_disk_bytes(&self.dir));
     }
 
     fn file_bytes(&self) -> u64 {
@@ -308,7 +318,7 @@ mod tests {
         let mut slices = Slices::default();
         churn.slice(Duration::ZERO, 1, &mut slices).unwrap();
         assert_eq!(slices.nanoseconds.len(), 1);
-        assert!(slices.largest > 0);
+        assert!(slices.largest > 0 && slices.largest_on_disk > 0);
     }
 
     #[test]

@@ -163,6 +163,46 @@ fn nothing_is_removed_where_the_moves_of_a_frame_are_damaged() {
     }
 }
 
+/// What such a record names may be in what is to be emptied, and nobody can tell.
+#[test]
+fn nothing_is_removed_where_a_record_that_was_appended_meanwhile_is_damaged() {
+    for (maps, place) in [(true, 20), (true, 100), (false, 20), (false, 100)] {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small().maps(maps));
+        (0..40).for_each(|number| _ = commit(&backend, number, Durability::None).unwrap());
+        let damaged = std::cell::Cell::new(None);
+        let refused = sweep(&backend, &SweepLimits::default(), &|| {
+            if damaged.get().is_none() {
+                let moved = [to("side", 50, Expected::Any)];
+                let at = backend.append(batch(50..51, 300), &moved, Durability::None).unwrap();
+                flip(&segment_file(dir.path(), (at.0 >> 32) as u32), (at.0 & 0xffff_ffff) + place);
+                damaged.set(Some(at.0 & 0xffff_ffff));
+            }
+        });
+        let is_there = |offset: u64| damaged.get() == Some(offset);
+        assert!(
+            matches!(&refused, Err(Error::Corrupt { offset, .. }) if is_there(*offset)),
+            "maps {maps}, {place}: {refused:?}"
+        );
+        assert!((0..40).all(|number| backend.read(&oid(number).into()).unwrap().is_some()), "maps {maps}, {place}");
+        kill(backend);
+    }
+}
+
+#[test]
+fn a_folder_among_the_files_of_readers_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = with_garbage(dir.path());
+    let stray = dir.path().join(readers::READERS).join("old");
+    std::fs::create_dir(&stray).unwrap();
+    let refused = sweep(&backend, &SweepLimits::default(), &|| ());
+    assert!(matches!(&refused, Err(Error::Corrupt { file, .. }) if Path::new(file) == stray), "{refused:?}");
+    is_whole(&backend);
+    std::fs::remove_dir(stray).unwrap();
+    sweep(&backend, &SweepLimits::default(), &|| ()).unwrap();
+    is_whole(&backend);
+}
+
 /// A copy would make what has decayed look right, since it has a checksum of its own.
 #[test]
 fn a_record_that_has_decayed_since_it_was_read_is_not_copied() {
