@@ -84,19 +84,26 @@ impl<'a> DiskView<'a> {
 
     /// Whether the record at a place is live and says that it is of this object. What else is in it is not looked at.
     pub(super) fn is_at(&self, oid: &Oid, at: Location) -> bool {
+        self.span_at(oid, at).is_some()
+    }
+
+    /// Returns how many bytes the record at a place says that it takes, if it is live and says that it is of this object.
+    pub(super) fn span_at(&self, oid: &Oid, at: Location) -> Option<u64> {
         let offset = at.0 & 0xffff_ffff;
-        let Ok(Some(segment)) = self.segment((at.0 >> 32) as u32) else { return false };
-        at.is_some()
-            && offset.is_multiple_of(8)
-            && matches!(segment.is_live(offset), Ok(true))
-            && self.has_id(segment, oid, offset)
+        let segment = self.segment((at.0 >> 32) as u32).ok()??;
+        let is_live = at.is_some() && offset.is_multiple_of(8) && matches!(segment.is_live(offset), Ok(true));
+        if is_live { self.span_of(segment, oid, offset) } else { None }
     }
 
     /// Whether the record at an offset says that it is of this object.
     pub(super) fn has_id(&self, segment: &Segment, oid: &Oid, offset: u64) -> bool {
-        let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64);
-        let header = header.as_deref().ok().and_then(RecordHeader::first);
-        header.is_some_and(|header| header.oid() == Some(oid.as_bytes()))
+        self.span_of(segment, oid, offset).is_some()
+    }
+
+    fn span_of(&self, segment: &Segment, oid: &Oid, offset: u64) -> Option<u64> {
+        let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64).ok()?;
+        let header = RecordHeader::first(&header)?;
+        (header.oid() == Some(oid.as_bytes())).then(|| header.bytes())
     }
 
     /// Returns where the frames of a segment of the log end from which another one goes on: behind its seal, as the head of that one

@@ -32,9 +32,9 @@ fn pause_after(worked: Duration) -> Duration {
 }
 
 /// Says that a collection runs, until this is dropped: whatever becomes of the collection.
-struct Running(Arc<AtomicBool>);
+struct RunningCollection(Arc<AtomicBool>);
 
-impl Drop for Running {
+impl Drop for RunningCollection {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }
@@ -52,6 +52,21 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
+    /// Says that a collection runs; `None` if one does already.
+    fn enter(&self) -> Option<RunningCollection> {
+        let is_other = self.running.swap(true, AcqRel);
+        (!is_other).then(|| RunningCollection(self.running.clone()))
+    }
+
+    /// Has the thread collect. Where there is none, the next commit tries again.
+    fn begin(&self, running: RunningCollection, collection: impl FnOnce() -> Result<Swept> + Send + 'static) {
+        let job = move || {
+            let _running = running;
+            collection()
+        };
+        let _ = self.thread.begin("cone-collect", job);
+    }
+
     /// Lets a commit wait.
     fn pause(&self) {
         let worked = self.set_paused(None).map_or(Duration::ZERO, |at| at.elapsed());
@@ -102,7 +117,7 @@ impl<F: Format> Repo<F> {
     #[cold]
     fn collect(&self, due: SweepDue) {
         let collector = &self.shared.collector;
-        if collector.running.swap(true, AcqRel) {
+        let Some(running) = collector.enter() else {
             if due == SweepDue::Overdue {
                 collector.pause();
             } else {
@@ -110,8 +125,7 @@ impl<F: Format> Repo<F> {
                 collector.set_paused(None);
             }
             return;
-        }
-        let running = Running(collector.running.clone());
+        };
         // The time since a commit waited for an earlier collection says nothing of how long commits take.
         collector.set_paused(None);
         let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true).slack(SLACK);
@@ -124,12 +138,9 @@ impl<F: Format> Repo<F> {
         let collection = move || {
             let repo = Self::of(shared);
             let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
-            drop(running);
-            swept
+            repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch))
         };
-        // Where there is no thread for it, the next commit tries again.
-        let _ = collector.thread.begin("cone-collect", collection);
+        collector.begin(running, collection);
     }
 }
 
@@ -176,14 +187,10 @@ mod tests {
     fn a_collection_that_panics_is_over() {
         let repo = Repo::memory();
         let collector = &repo.shared.collector;
-        collector.running.store(true, Relaxed);
-        let running = Running(collector.running.clone());
-        let collection = move || -> Result<Swept> {
-            let _running = running;
-            panic!("a collection that panics")
-        };
-        assert!(collector.thread.begin("cone-test", collection));
+        let running = collector.enter().expect("none runs");
+        assert!(collector.enter().is_none());
+        collector.begin(running, || panic!("a collection that panics"));
         assert!(collector.thread.wait().is_none());
-        assert!(!collector.running.load(Acquire));
+        assert!(!collector.running.load(Acquire) && collector.enter().is_some());
     }
 }

@@ -225,6 +225,10 @@ impl Churn {
     /// Looks at how large the files are.
     fn look(&self, slices: &mut Slices) {
         slices.largest = slices.largest.max(self.file_bytes());
+        // It is told of commits with collections alone, and takes time.
+        if slices.samples.is_none() {
+            return;
+        }
         slices.largest_on_disk = slices.largest_on_disk.max(folder_disk_bytes(&self.dir));
     }
 
@@ -318,7 +322,7 @@ mod tests {
         let mut slices = Slices::default();
         churn.slice(Duration::ZERO, 1, &mut slices).unwrap();
         assert_eq!(slices.nanoseconds.len(), 1);
-        assert!(slices.largest > 0 && slices.largest_on_disk > 0);
+        assert!(slices.largest > 0);
     }
 
     #[test]
@@ -327,6 +331,7 @@ mod tests {
         let mut churn = Churn::new(&dir.path().join("store"), 100, Durability::None, 4).unwrap();
         let mut slices = Slices { samples: Some(Samples::over(Duration::from_secs(3600))), ..Slices::default() };
         churn.slice(Duration::from_secs(3600), 300, &mut slices).unwrap();
+        assert!(slices.largest > 0 && slices.largest_on_disk > 0);
         let series = slices.samples.take().unwrap().finish(|| 0);
         let commits: u64 = series.iter().map(|sample| sample.commits).sum();
         assert_eq!((commits, slices.nanoseconds.len()), (300, 0));

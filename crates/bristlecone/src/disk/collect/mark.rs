@@ -132,9 +132,12 @@ impl Collection<'_, '_> {
     /// Marks an object of a cold segment of which an earlier collection has found that it names nothing: its header alone is read.
     /// Returns whether it is one.
     fn mark_childless(&mut self, oid: &Oid) -> Result<bool, Error> {
-        let known = self.settled.childless(oid).filter(|at| self.is_cold(*at) && !self.partial);
-        let Some(at) = known.filter(|at| self.view.is_at(oid, *at)) else { return Ok(false) };
-        let Some(bytes) = self.record_bytes(at)? else { return Ok(false) };
+        if self.partial {
+            return Ok(false);
+        }
+        let known = self.settled.childless(oid).filter(|at| self.is_cold(*at));
+        let known = known.and_then(|at| Some((at, self.view.span_at(oid, at)?.next_multiple_of(8))));
+        let Some((at, bytes)) = known else { return Ok(false) };
         if self.live.mark(at.0) {
             self.live.add_bytes(at.0, bytes);
             (self.live_objects, self.live_bytes) = (self.live_objects + 1, self.live_bytes + bytes);
@@ -142,14 +145,6 @@ impl Collection<'_, '_> {
             self.pace.spend(self.roots, bytes)?;
         }
         Ok(true)
-    }
-
-    /// Returns the bytes that the record at a place takes; `None` if there is none.
-    fn record_bytes(&self, at: Location) -> Result<Option<u64>, Error> {
-        let Some(segment) = self.view.segment((at.0 >> 32) as u32)? else { return Ok(None) };
-        let header = segment.bytes_at(at.0 & 0xffff_ffff, RECORD_HEADER_BYTES as u64);
-        let header = header.map_err(|error| self.view.io(&segment.name, error))?;
-        Ok(RecordHeader::first(&header).map(|header| header.bytes().next_multiple_of(8)))
     }
 
     /// Calls `each` for every frame between two offsets of a segment, or up to its seal, with its moves of refs.
