@@ -20,7 +20,7 @@ use std::{
     num::NonZero,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*},
     },
     time::Instant,
 };
@@ -330,6 +330,7 @@ impl DiskBackend {
             emptied: AtomicBool::new(false),
             due_at: AtomicU64::new(u64::MAX),
             overdue_at: AtomicU64::new(u64::MAX),
+            copied_percent: AtomicU8::new(0),
             held: Mutex::default(),
             settled: Mutex::default(),
             gate: Mutex::default(),

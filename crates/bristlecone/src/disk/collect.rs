@@ -40,7 +40,9 @@ use std::cell::{Cell, RefCell};
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 pub(super) use self::settled::SettledOids;
-use self::{files::NewFiles, pace::Pace, recent::RecentOids, repeated::RepeatedChildren, settled::places};
+use self::{
+    files::NewFiles, mark::Marked, pace::Pace, recent::RecentOids, repeated::RepeatedChildren, settled::places,
+};
 use super::{
     files::segment_name,
     live::{LIVE_WORD_BYTES, LiveSet},
@@ -140,6 +142,7 @@ impl DiskState {
         if !nothing {
             self.check_free(collection.room(), || 0)?;
             collection.live.count(COLD);
+            collection.settled.make_room(collection.live_objects);
             collection.pace.begin(SweepStep::Copy);
             let done =
                 collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector, limits.if_due));
@@ -151,6 +154,7 @@ impl DiskState {
             }
             swept.commits = collection.cut_count();
             *lock(&self.held) = std::mem::take(&mut collection.held);
+            self.copied_percent.store(collection.copied_percent(), Relaxed);
         }
         let mut settled = std::mem::take(&mut collection.settled);
         let mut pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
@@ -247,9 +251,12 @@ struct Collection<'a, 'r> {
     partial: bool,
     // How far what was appended since is gone through.
     followed: u64,
+    marked: Marked,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: RecentOids,
     followed_children: RepeatedChildren,
+    // What objects name that were copied, and where that went.
+    copied_children: RepeatedChildren,
     // How many ids are remembered at a time.
     places: usize,
     // What is known to lie in cold segments and to stay.
@@ -309,8 +316,10 @@ impl<'a, 'r> Collection<'a, 'r> {
             cut,
             partial,
             followed: start,
+            marked: Marked::with_places(places),
             followed_oids: RecentOids::with_places(places),
             followed_children: RepeatedChildren::default(),
+            copied_children: RepeatedChildren::default(),
             places,
             settled: SettledOids::default(),
             moved: RefCell::default(),
@@ -350,6 +359,12 @@ impl<'a, 'r> Collection<'a, 'r> {
     /// Whether something is to be kept that the last state did not say, or something may be absent that it did not.
     fn has_more(&self) -> bool {
         self.files.is_writing() || self.revived || self.commits.is_some_and(|cut| cut.changes() != self.changes)
+    }
+
+    /// Returns how much of what it empties of the log a collection copies, in percent.
+    fn copied_percent(&self) -> u8 {
+        let emptied: u64 = self.live.segments().filter(|(number, _)| *number < COLD).map(|(_, bytes)| bytes).sum();
+        (self.copied_bytes.min(emptied) * 100).checked_div(emptied).unwrap_or(0) as u8
     }
 
     /// Returns how many commits go although others name them.

@@ -13,11 +13,14 @@ const APPENDED_SHARE: u64 = 8;
 /// A collection does not keep up once so many segments, and a share of this of what cold segments hold, have been appended
 /// since it began: then commits wait.
 const OVERDUE_SEGMENTS: u64 = 4;
-const OVERDUE_SHARE: u64 = 4;
+const OVERDUE_SHARE: u64 = 8;
 /// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
 const GROWN_SHARE: u64 = 8;
 /// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
 const PARTIAL_MAX: u32 = 8;
+/// A collection in part is not worth it where the last collection copied more than so much of what it emptied, in percent: garbage
+/// is spread over all of the store, and what is copied once more adds to that in cold segments, which such a one leaves.
+pub(super) const COPIED_PERCENT_MAX: u8 = 50;
 /// A store that keeps all collects once a share of this of it, and a segment at least, is known to be garbage.
 const GARBAGE_SHARE: u64 = 4;
 /// And no more often than once in so many seconds: what is younger than the grace stays anyway.
@@ -132,6 +135,7 @@ impl DiskState {
         let few = |whole: &WholeLeft| {
             whole.since < PARTIAL_MAX && cold <= whole.bytes.saturating_add(whole.bytes / GROWN_SHARE)
         };
-        self.keeps_all() || !table.state.whole.as_ref().is_some_and(few)
+        let copies_most = self.copied_percent.load(Relaxed) > COPIED_PERCENT_MAX;
+        self.keeps_all() || copies_most || !table.state.whole.as_ref().is_some_and(few)
     }
 }

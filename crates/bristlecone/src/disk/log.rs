@@ -7,7 +7,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, RwLock, TryLockError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*},
     },
     thread,
     time::{Duration, Instant},
@@ -210,6 +210,8 @@ pub(super) struct DiskState {
     pub(super) due_at: AtomicU64,
     /// Where the log ends when a collection that is under way does not keep up.
     pub(super) overdue_at: AtomicU64,
+    /// How much of what it emptied the last collection of this process copied, in percent.
+    pub(super) copied_percent: AtomicU8,
     /// What collections kept for snapshots that are still held.
     pub(super) held: Mutex<Vec<Held>>,
     /// What the last collection knew to lie in cold segments and to stay, and the number of the state that it left.

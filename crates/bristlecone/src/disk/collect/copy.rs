@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{Collection, child_place, rewrite::ROWS_BYTES_MAX};
+use super::{Collection, child_place, mark::Marked, repeated::list_of, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, Cut, MissingFrom, RefTarget},
@@ -31,12 +31,35 @@ struct OpenObject {
     at: Location,
     next: usize,
     // `None` while they are not at hand.
-    children: Option<Vec<Option<ObjRef>>>,
+    children: Option<Vec<Named>>,
+}
+
+/// What an object names that is being copied.
+#[derive(Clone, Copy)]
+enum Named {
+    /// What is cut.
+    Nothing,
+    /// What is gone through next, by the place that the object knows; or what is not there.
+    Child(ObjRef),
+    /// What was gone through, and where it was.
+    Done(ObjRef),
+    /// What is from now on where it says.
+    Placed(ObjRef),
+}
+
+impl Named {
+    const fn oid(&self) -> Option<&Oid> {
+        match self {
+            Self::Nothing => None,
+            Self::Child(child) | Self::Done(child) | Self::Placed(child) => Some(&child.oid),
+        }
+    }
 }
 
 impl Collection<'_, '_> {
     /// Copies what is marked.
     pub(super) fn copy_marked(&mut self) -> Result<(), Error> {
+        self.marked = Marked::default();
         for at in self.refs.clone().into_iter().chain(std::mem::take(&mut self.kept)) {
             self.copy(at)?;
         }
@@ -58,10 +81,11 @@ impl Collection<'_, '_> {
             top.next += 1;
             match next {
                 Some(child) => {
-                    let Some(wanted) = child else { continue };
-                    let (at, opened) = self.open(wanted)?;
-                    // Where it was: when its parent is written, it is known where it went.
-                    wanted.at = at.unwrap_or(wanted.at);
+                    let Named::Child(wanted) = *child else { continue };
+                    let (at, opened) = self.open(&wanted)?;
+                    if let Some(at) = at {
+                        *child = Named::Done(ObjRef::new(wanted.oid, at));
+                    }
                     if let Some(opened) = opened {
                         let depth = open.len();
                         if depth >= WATCHED_FROM && !watched.insert(opened.at.0) {
@@ -99,15 +123,27 @@ impl Collection<'_, '_> {
         if self.place(at).is_some() {
             return Ok((Some(at), None));
         }
-        let children = Some(self.children(&wanted.oid, &object)?);
+        let children = Some(self.named(&wanted.oid, &object)?);
         Ok((Some(at), Some(OpenObject { oid: wanted.oid, at, next: 0, children })))
     }
 
-    fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<Option<ObjRef>>, Error> {
+    fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<Named>, Error> {
         match self.find(&ObjRef::new(*oid, at))? {
-            Some(object) => self.children(oid, &object),
+            Some(object) => self.named(oid, &object),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Returns what an object names; of what the version before it named, it may be known where it went.
+    fn named(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<Named>, Error> {
+        let children = self.children(oid, object)?;
+        let list = children.first().and_then(Option::as_ref).map(|first| list_of(&first.oid));
+        let named = |(index, child): (usize, Option<ObjRef>)| {
+            let Some(child) = child else { return Named::Nothing };
+            let place = list.and_then(|list| self.copied_children.place(list, index, &child.oid));
+            place.map_or(Named::Child(child), |place| Named::Placed(ObjRef::new(child.oid, place)))
+        };
+        Ok(children.into_iter().enumerate().map(named).collect())
     }
 
     /// Returns where a child of something that was copied is from now on.
@@ -132,7 +168,7 @@ impl Collection<'_, '_> {
     }
 
     /// Writes the copy of an object whose children were copied; what is in a cold segment is marked there.
-    fn write(&mut self, oid: &Oid, at: Location, children: &[Option<ObjRef>]) -> Result<(), Error> {
+    fn write(&mut self, oid: &Oid, at: Location, children: &[Named]) -> Result<(), Error> {
         let missing = || self.view.damaged(oid, at, "the segment has vanished".to_owned());
         let segment = self.view.segment((at.0 >> 32) as u32)?.ok_or_else(missing)?;
         let failed = |error| self.view.io(&segment.name, error);
@@ -158,15 +194,32 @@ impl Collection<'_, '_> {
             let reason = "the object's record is damaged; nothing is removed before that is mended";
             return Err(self.view.damaged(oid, at, reason.to_owned()));
         }
-        let places: Result<Vec<Location>, Error> = children
-            .iter()
-            .take(named)
-            .map(|child| child.map_or(Ok(Location::NONE), |child| self.place_of(&child)))
-            .collect();
-        let place = self.files.put(oid, &record, &places?)?;
+        let places = self.places(children, named)?;
+        let place = self.files.put(oid, &record, &places)?;
         self.live.put(at.0, place.0);
         self.settled.note(*oid, place, childless);
         self.pace.spend(self.roots, bytes)
+    }
+
+    /// Returns where so many of the children of an object are from now on, and keeps that in mind for the next version of it.
+    fn places(&mut self, children: &[Named], count: usize) -> Result<Vec<Location>, Error> {
+        let list = children.first().and_then(Named::oid).map(list_of);
+        let mut places = Vec::with_capacity(count);
+        for (index, child) in children.iter().take(count).enumerate() {
+            places.push(match child {
+                Named::Nothing => Location::NONE,
+                Named::Placed(child) => child.at,
+                Named::Child(child) => self.place_of(child)?,
+                Named::Done(child) => {
+                    let place = self.place_of(child)?;
+                    if let Some(list) = list.filter(|_| place.is_some()) {
+                        self.copied_children.put(list, index, ObjRef::new(child.oid, place));
+                    }
+                    place
+                }
+            });
+        }
+        Ok(places)
     }
 
     /// Goes through what was appended meanwhile up to a location, and copies what it names; returns how many bytes that were.

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::RangeInclusive};
 
-use bristlecone_core::{Kind, Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{Collection, LiveSet, RecentOids, RepeatedChildren, child_place, young::Young};
 use crate::{
@@ -25,6 +25,21 @@ const LIVE_MAX: u64 = if cfg!(test) { 256 } else { 4 << 20 };
 
 /// Calls its argument with the offset of a frame, its head, and its moves of refs.
 pub(super) type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<RefRow>) -> Result<(), Error> + 'e;
+
+/// What a collection has come to when it marked.
+#[derive(Default)]
+pub(super) struct Marked {
+    // What must be found by its id: what one tree names, many may name.
+    seen: RecentOids,
+    children: RepeatedChildren,
+}
+
+impl Marked {
+    /// Returns one that remembers about so many ids.
+    pub(super) fn with_places(places: usize) -> Self {
+        Self { seen: RecentOids::with_places(places), children: RepeatedChildren::default() }
+    }
+}
 
 impl Collection<'_, '_> {
     /// Marks what is live as far as is known at the beginning.
@@ -92,8 +107,7 @@ impl Collection<'_, '_> {
     pub(super) fn mark(&mut self, roots: Vec<ObjRef>) -> Result<(), Error> {
         // What is named by an object of a cold segment, and only lies in the log, is not met by way of what is copied.
         let mut open: Vec<(ObjRef, bool)> = roots.into_iter().map(|root| (root, false)).collect();
-        // Those that must be found by their ids: what one tree names, many may name.
-        let mut seen = RecentOids::with_places(self.places);
+        let mut marked = std::mem::take(&mut self.marked);
         while let Some((wanted, below_cold)) = open.pop() {
             if self.mark_childless(&wanted.oid)? {
                 continue;
@@ -105,28 +119,59 @@ impl Collection<'_, '_> {
                 self.live.add_bytes(at.0, bytes);
                 (self.live_objects, self.live_bytes) = (self.live_objects + 1, self.live_bytes + bytes);
                 let cold = self.is_cold(at);
-                let children = self.children(&wanted.oid, &object)?;
+                let childless =
+                    !self.open_children(&wanted.oid, &object, &mut marked, &mut |child| open.push((child, cold)))?;
                 if cold {
                     // What is below it comes to be marked, too, before anything relies on that.
-                    self.settled.note(wanted.oid, at, children.is_empty());
+                    self.settled.note(wanted.oid, at, childless);
                 } else {
                     (self.copied_objects, self.copied_bytes) = (self.copied_objects + 1, self.copied_bytes + bytes);
                     self.kept.extend(below_cold.then(|| ObjRef::new(wanted.oid, at)));
                 }
                 self.pace.spend(self.roots, bytes)?;
-                let done = |child: &ObjRef| {
-                    self.settled.has(&child.oid)
-                        || (self.live.is_marked(child.at.0) || self.stays(child.at))
-                            && self.view.is_at(&child.oid, child.at)
-                };
-                let children = children.into_iter().flatten().filter(|child| !done(child));
-                let children = children.filter(|child| self.live.covers(child.at.0) || seen.note(child.oid));
-                open.extend(children.map(|child| (child, cold)));
             } else if self.stays(at) {
                 self.settled.note(wanted.oid, at, false);
             }
         }
+        self.marked = marked;
         Ok(())
+    }
+
+    /// Calls `open` for what an object names, but for that of which nothing is left to mark; returns whether it names anything.
+    fn open_children(
+        &self,
+        oid: &Oid,
+        object: &Object<'_>,
+        marked: &mut Marked,
+        open: &mut dyn FnMut(ObjRef),
+    ) -> Result<bool, Error> {
+        let done = |child: &ObjRef| {
+            let is_marked = self.live.is_marked(child.at.0) || self.stays(child.at);
+            self.settled.has(&child.oid) || is_marked && self.view.is_at(&child.oid, child.at)
+        };
+        let seen = &mut marked.seen;
+        let mut each = |child: ObjRef| {
+            if !done(&child) && (self.live.covers(child.at.0) || seen.note(child.oid)) {
+                open(child);
+            }
+        };
+        if object.kind() == Kind::Commit {
+            let children = self.children(oid, object)?;
+            let any = !children.is_empty();
+            children.into_iter().flatten().for_each(each);
+            return Ok(any);
+        }
+        // Most of what a directory names, the version of it that was marked before named, too.
+        let (repeated, mut index) = (&mut marked.children, 0);
+        repeated.begin();
+        (self.roots.children)(oid, object, &mut |child| {
+            let child = ObjRef::new(child, child_place(object, index));
+            index += 1;
+            if !repeated.note(&child) {
+                each(child);
+            }
+        })?;
+        Ok(index > 0)
     }
 
     /// Marks an object of a cold segment of which an earlier collection has found that it names nothing: its header alone is read.

@@ -1,9 +1,9 @@
 //! Children that an object has in common with an earlier version of it.
 
-use bristlecone_core::ObjRef;
+use bristlecone_core::{Location, ObjRef, Oid};
 
 /// So many lists of children are remembered, a power of two, and so many children of each and of all at most, 48 bytes each.
-const LISTS: usize = 1 << 13;
+const LISTS: usize = 1 << 15;
 const CHILDREN_MAX: usize = 1 << 10;
 const ALL_MAX: usize = 1 << 19;
 
@@ -35,31 +35,42 @@ impl RepeatedChildren {
         let index = self.noted;
         self.noted += 1;
         if index == 0 {
-            if self.lists.is_empty() || self.all > ALL_MAX {
-                self.lists.clear();
-                self.lists.resize_with(LISTS, Vec::new);
-                self.all = 0;
-            }
-            let digits = child.oid.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits));
-            self.list = digits as usize % LISTS;
+            self.list = list_of(&child.oid);
         }
-        let list = &mut self.lists[self.list];
-        match list.get_mut(index) {
-            // Two of one id are equal wherever they are.
-            Some(known) if known.oid == child.oid && known.at == child.at => true,
-            Some(known) => {
-                *known = *child;
-                false
-            }
-            None => {
-                if index < CHILDREN_MAX {
-                    list.push(*child);
-                    self.all += 1;
-                }
-                false
-            }
+        // Two of one id are equal wherever they are.
+        if self.place(self.list, index, &child.oid) == Some(child.at) {
+            return true;
+        }
+        self.put(self.list, index, *child);
+        false
+    }
+
+    /// Returns the place with which a child was put there, if it was.
+    pub(super) fn place(&self, list: usize, index: usize, oid: &Oid) -> Option<Location> {
+        let known = self.lists.get(list)?.get(index)?;
+        (known.oid == *oid).then_some(known.at)
+    }
+
+    /// Puts a child into a list, unless it would be behind its end.
+    pub(super) fn put(&mut self, list: usize, index: usize, child: ObjRef) {
+        if self.lists.is_empty() || index == 0 && self.all > ALL_MAX {
+            self.lists.clear();
+            self.lists.resize_with(LISTS, Vec::new);
+            self.all = 0;
+        }
+        let list = &mut self.lists[list];
+        if let Some(known) = list.get_mut(index) {
+            *known = child;
+        } else if index == list.len() && index < CHILDREN_MAX {
+            list.push(child);
+            self.all += 1;
         }
     }
+}
+
+/// Returns the list of the children of an object whose first child is this.
+pub(super) fn list_of(first: &Oid) -> usize {
+    first.as_bytes().first_chunk().map_or(0, |digits| u32::from_le_bytes(*digits)) as usize % LISTS
 }
 
 #[cfg(test)]
@@ -118,9 +129,29 @@ mod tests {
         };
         lists(&mut known);
         assert_eq!(known.all, ALL_MAX + CHILDREN_MAX);
-        // All were forgotten once there were more.
+        // All are forgotten once there are more, with the next list.
+        assert_eq!(repeated(&mut known, &[(0, 1)]), [true]);
+        assert_eq!(repeated(&mut known, &[(LISTS as u32 - 1, 1)]), [false]);
         assert_eq!(repeated(&mut known, &[(0, 1)]), [false]);
-        assert_eq!(known.all, 1);
+        assert_eq!(known.all, 2);
+    }
+
+    #[test]
+    fn a_child_that_was_put_has_the_place_with_which_it_was_put() {
+        let mut known = RepeatedChildren::default();
+        let (first, place) = (child(1, 10), |known: &RepeatedChildren, index, number| {
+            known.place(list_of(&child(1, 0).oid), index, &child(number, 0).oid).map(|at| at.0)
+        });
+        let list = list_of(&first.oid);
+        assert_eq!(place(&known, 0, 1), None);
+        known.put(list, 0, first);
+        // One before it is not there, so it would be in another one's place.
+        known.put(list, 2, child(3, 30));
+        known.put(list, 1, child(2, 20));
+        assert_eq!([place(&known, 0, 1), place(&known, 1, 2), place(&known, 2, 3)], [Some(10), Some(20), None]);
+        assert_eq!([place(&known, 0, 2), place(&known, 1, 3)], [None; 2], "another child is there");
+        known.put(list, 1, child(4, 40));
+        assert_eq!([place(&known, 1, 2), place(&known, 1, 4)], [None, Some(40)]);
     }
 
     /// A false answer would lose what was not gone through.

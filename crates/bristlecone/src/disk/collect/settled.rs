@@ -44,12 +44,23 @@ impl SettledOids {
         if whole {
             self.since = self.round;
         }
-        let wanted = places(objects);
         // One that is twice as large as need be stays.
-        if !(wanted..=2 * wanted).contains(&self.places.len()) {
-            let known = std::mem::replace(&mut self.places, vec![None; wanted]);
-            known.into_iter().flatten().for_each(|known| self.put(known));
+        if self.places.len() > 2 * places(objects) {
+            self.resize(places(objects));
         }
+        self.make_room(objects);
+    }
+
+    /// Makes room for so many objects, if there is less.
+    pub(super) fn make_room(&mut self, objects: u64) {
+        if self.places.len() < places(objects) {
+            self.resize(places(objects));
+        }
+    }
+
+    fn resize(&mut self, places: usize) {
+        let known = std::mem::replace(&mut self.places, vec![None; places]);
+        known.into_iter().flatten().for_each(|known| self.put(known));
     }
 
     fn slots(&self, oid: &Oid) -> [usize; 2] {
@@ -189,6 +200,11 @@ mod tests {
                         && settled.place(&oid(slot, 1)) == Some(Location(slot.into())))
             );
         }
+        settled.make_room(1 << 17);
+        assert_eq!(settled.places.len(), places(0).max(places(1 << 17)));
+        settled.make_room(0);
+        assert_eq!(settled.places.len(), places(1 << 17), "there is room");
+        assert!((0..1000).all(|slot| settled.has(&oid(slot, 1))));
         // What is dead by then stays so.
         settled.begin(true, 1 << 18);
         assert!((0..1000).all(|slot| !settled.has(&oid(slot, 1))));

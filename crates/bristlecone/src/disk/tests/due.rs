@@ -1,7 +1,7 @@
 //! When a collection is due, and when commits wait for one: what a store takes beside what is live depends on it.
 
 use super::*;
-use crate::disk::due::SlowedCommits;
+use crate::disk::due::{COPIED_PERCENT_MAX, SlowedCommits};
 use crate::{Info, Native, Repo, SweepDue, SweepLimits, Tree};
 
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -79,7 +79,7 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
     let due = store.append_until(SweepDue::Beside);
     assert!(wanted(0, 8).contains(&due), "due after {due} of {cold} bytes");
     let overdue = due + store.append_until(SweepDue::Overdue);
-    assert!(wanted(4, 4).contains(&overdue), "overdue after {overdue} of {cold} bytes");
+    assert!(wanted(4, 8).contains(&overdue), "overdue after {overdue} of {cold} bytes");
     // Then it begins anew.
     store.sweep(true);
     assert_eq!(store.backend.sweep_due(), SweepDue::No);
@@ -129,10 +129,13 @@ fn cold_segments_are_looked_at_once_they_have_grown_by_a_share() {
     let whole = store.backend.shared.table().state.live_bytes();
     let mut grown = 0;
     while !store.backend.shared.wants_whole() {
-        // New entries: what is live grows by a fortieth.
+        // New entries: what is live grows by a fortieth. And versions of one entry, since most is to be garbage.
         store.edit(|tree, number| {
             (0..ENTRIES / 40).for_each(|entry| set(tree, number * ENTRIES + entry, number));
         });
+        for _ in 0..20 {
+            store.edit(|tree, number| set(tree, 1, number));
+        }
         store.sweep(true);
         grown = store.backend.shared.table().state.live_bytes() - whole;
         assert!(grown < whole / 5, "{grown} of {whole}");
@@ -150,4 +153,20 @@ fn cold_segments_are_looked_at_once_they_have_grown_by_a_share() {
         store.backend.shared.wants_whole()
     });
     assert_eq!(rounds, Some(7));
+}
+
+#[test]
+fn cold_segments_are_looked_at_where_most_of_what_is_emptied_is_copied() {
+    let mut store = Churned::new();
+    // Every entry anew: all of what is emptied is live.
+    store.edit(|tree, number| (0..ENTRIES).for_each(|entry| set(tree, entry, number)));
+    store.sweep(false);
+    let copied = |store: &Churned| store.backend.shared.copied_percent.load(Relaxed);
+    assert!(copied(&store) > COPIED_PERCENT_MAX && store.backend.shared.wants_whole(), "{}", copied(&store));
+    // Versions of one entry: all but the last are garbage.
+    for _ in 0..40 {
+        store.edit(|tree, number| set(tree, 1, number));
+    }
+    store.sweep(false);
+    assert!(copied(&store) < COPIED_PERCENT_MAX && !store.backend.shared.wants_whole(), "{}", copied(&store));
 }
