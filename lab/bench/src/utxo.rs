@@ -91,6 +91,8 @@ trait UtxoTable {
 struct Retained {
     /// The largest size of its files after a batch.
     largest: u64,
+    /// The largest after a batch of the second half: the first collection moves all that was loaded.
+    later: u64,
     /// Bytes that are live at the end.
     live: u64,
     /// Bytes of a full-grown segment.
@@ -207,9 +209,10 @@ impl Retained {
         let bound = self.live / 10 * 13 + 5 * self.segment_bytes;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         say!(
-            "  live {:.1} MB, largest files {:.1} MB ({} 1.3 × live + 5 segments = {:.1} MB)",
+            "  live {:.1} MB, largest files {:.1} MB, {:.1} MB in the second half ({} 1.3 × live + 5 segments = {:.1} MB)",
             megabytes(self.live),
             megabytes(self.largest),
+            megabytes(self.later),
             if self.largest <= bound { "within" } else { "beyond" },
             megabytes(bound)
         );

@@ -28,8 +28,8 @@ pub(super) struct NativeSet {
     before: bristlecone::BackendStats,
     retain: Option<u32>,
     batches: u64,
-    // The largest size of the files that was seen; where the store keeps all, that at the end.
-    largest: u64,
+    // The sizes of the files that were seen; where the store keeps all, that at the end.
+    sizes: Vec<u64>,
 }
 
 impl NativeSet {
@@ -41,7 +41,7 @@ impl NativeSet {
         let branch = repo.branch("main")?;
         let map = branch.map()?;
         let before = repo.backend().stats();
-        Ok(Self { before, repo, branch, map, durability, retain, batches: 0, largest: 0 })
+        Ok(Self { before, repo, branch, map, durability, retain, batches: 0, sizes: Vec::new() })
     }
 }
 
@@ -71,7 +71,7 @@ impl UtxoTable for NativeSet {
         self.map.commit(&self.branch, &Info::unsigned("batch").durability(self.durability))?;
         self.batches += 1;
         if self.retain.is_some() && self.batches.is_multiple_of(WATCHED) {
-            self.largest = self.largest.max(self.repo.backend().stats().file_bytes);
+            self.sizes.push(self.repo.backend().stats().file_bytes);
         }
         Ok(found)
     }
@@ -100,13 +100,15 @@ impl UtxoTable for NativeSet {
         }
         let stats = self.repo.backend().stats();
         let segment_bytes = DiskOptions::default().segment_bytes;
-        Ok(Some(Retained { largest: self.largest, live: stats.store_bytes, segment_bytes }))
+        let largest = |sizes: &[u64]| sizes.iter().copied().max().unwrap_or(0);
+        let (largest, later) = (largest(&self.sizes), largest(&self.sizes[self.sizes.len() / 2..]));
+        Ok(Some(Retained { largest, later, live: stats.store_bytes, segment_bytes }))
     }
 
     fn finish(&mut self, run: &mut Run) -> Result<()> {
         let stats = self.repo.backend().stats();
         // There may be fewer batches than one looks at.
-        self.largest = self.largest.max(stats.file_bytes);
+        self.sizes.push(stats.file_bytes);
         run.bytes_written = stats.bytes_written - self.before.bytes_written;
         run.syncs = stats.syncs - self.before.syncs;
         (run.store_bytes, run.file_bytes) = (stats.store_bytes, stats.file_bytes);
@@ -158,5 +160,6 @@ mod tests {
         native.finish(&mut Run::default()).unwrap();
         let retained = native.retained().unwrap().unwrap();
         assert!(retained.largest > 0 && retained.live > 0, "{} and {}", retained.largest, retained.live);
+        assert_eq!(retained.later, retained.largest);
     }
 }
