@@ -586,6 +586,8 @@ impl Drop for DiskBackend {
         self.shared.background.ended.store(true, Relaxed);
         // A caller that wants to know calls `close`.
         let _ = self.close();
+        // What closing asked of them may have begun, and whoever opens the store next is to find that this process reads no more.
+        self.shared.background.finish();
         self.shared.leave_note();
         self.shared.tidy();
     }
@@ -690,6 +692,10 @@ impl Backend for DiskBackend {
         if swept.is_ok() {
             // What the sweep read by is gone by now.
             self.shared.tidy();
+            // The worker may just have read by an older state: it removes what is left once it has let go of that.
+            if self.shared.options.background && self.shared.emptied.load(Relaxed) {
+                self.shared.background.maintenance.ask(background::MAINTAIN);
+            }
         }
         swept
     }

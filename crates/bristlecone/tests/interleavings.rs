@@ -292,6 +292,17 @@ mod workers {
         drop(owner);
     }
 
+    /// A thread finishes the worker while others ask: then only callers have the owner.
+    pub fn ask_and_finish() {
+        let owner = Owner::new();
+        let asks = |owner: Arc<Owner>| thread::spawn(move || (0..2).for_each(|_| _ = owner.worker.ask(0)));
+        let handles = [asks(owner.clone()), asks(owner.clone())];
+        owner.worker.finish();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(Arc::strong_count(&owner), 1, "a thread has the owner");
+        assert!(!owner.worker.ask(0));
+    }
+
     /// The owner goes while its thread is at work: it may be the thread that has it last.
     pub fn leave() {
         let owner = Owner::new();
@@ -307,6 +318,7 @@ fn what_a_worker_is_asked_for_is_done_and_its_threads_end() {
     shuttle::check_random(|| workers::ask_and_stop(2, 2), 3_000);
     shuttle::check_pct(|| workers::ask_and_stop(2, 2), 3_000, 4);
     shuttle::check_random(workers::leave, 1_000);
+    shuttle::check_random(workers::ask_and_finish, 1_000);
 }
 
 mod memory {

@@ -78,6 +78,12 @@ impl<S: Send + Sync + 'static> Background<S> {
         self.maintenance.serve(owner);
     }
 
+    /// Ends both threads for good: what is asked of them from now on is not done.
+    pub(super) fn finish(&self) {
+        self.flusher.finish();
+        self.maintenance.finish();
+    }
+
     /// Asks for the index of a sealed segment; `written`: its records, if they are known.
     pub(super) fn index_soon(&self, number: u32, written: Option<WrittenSegment>) {
         let mut jobs = lock(&self.jobs);

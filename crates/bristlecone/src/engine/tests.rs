@@ -293,6 +293,24 @@ fn a_worker_that_is_stopped_while_it_works_ends_and_starts_again() {
 }
 
 #[test]
+fn a_worker_that_is_finished_has_let_go_of_its_owner_and_does_nothing_more() {
+    let owner = owner(|owner, job| {
+        // The job asks for others until it may not.
+        while owner.worker.ask(LAST) && !owner.worker.is_stopping() {
+            thread::yield_now();
+        }
+        assert_ne!(job, SOON);
+    });
+    assert!(owner.worker.ask(NOW));
+    owner.worker.finish();
+    assert_eq!(Arc::strong_count(&owner), 1);
+    assert!(!owner.worker.ask(NOW) && owner.worker.take_owed(NOW), "what is asked for is owed");
+    owner.worker.stop();
+    assert!(!owner.worker.ask(NOW));
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+#[test]
 fn a_job_that_panics_ends_neither_the_thread_nor_the_jobs_after_it() {
     let (sender, receiver) = mpsc::channel();
     let owner = owner(move |_, job| {

@@ -50,6 +50,8 @@ struct WorkerInner<O, const JOBS: usize> {
 struct WorkerState<O, const JOBS: usize> {
     owner: Option<Weak<O>>,
     thread: Option<JoinHandle<()>>,
+    /// Whether there is to be no thread any more.
+    finished: bool,
     /// When each job was asked for.
     since: [Option<Instant>; JOBS],
 }
@@ -60,7 +62,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
     /// `name`: the thread's. `enabled`: without, no thread is ever started. `delays`: how long each job waits after it is
     /// asked for. `work` does a job; one that panics is over.
     pub fn new(name: &'static str, enabled: bool, delays: [Duration; JOBS], work: fn(&O, usize)) -> Self {
-        let state = WorkerState { owner: None, thread: None, since: [None; JOBS] };
+        let state = WorkerState { owner: None, thread: None, finished: false, since: [None; JOBS] };
         let inner = WorkerInner {
             name,
             delays,
@@ -147,8 +149,17 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
         let _one = lock(&inner.stops);
         inner.end();
         let mut state = lock(&inner.state);
-        inner.stopping.store(false, SeqCst);
+        inner.stopping.store(state.finished, SeqCst);
         inner.start(&mut state);
+    }
+
+    /// As [`Worker::stop`], but no later request gets a thread. One that was just started would have the owner for a moment longer
+    /// than whoever lets go of it.
+    pub fn finish(&self) {
+        if self.inner.origin.is_here() {
+            lock(&self.inner.state).finished = true;
+            self.stop();
+        }
     }
 }
 
@@ -179,6 +190,10 @@ impl<O: Send + Sync + 'static, const JOBS: usize> WorkerInner<O, JOBS> {
 
     /// Starts the thread if it is needed and may run; returns whether one will do what is asked for.
     fn start(self: &Arc<Self>, state: &mut WorkerState<O, JOBS>) -> bool {
+        if state.finished {
+            self.forget(state);
+            return false;
+        }
         // The caller that names the owner, or stops the thread, calls this again.
         let idle = state.since.iter().all(Option::is_none);
         if idle || state.owner.is_none() || state.thread.is_some() || self.stopping.load(SeqCst) {

@@ -13,7 +13,7 @@ use bristlecone_testkit::sim::{Fault, SimStorage, Times};
 
 use crate::{
     collect::{append, batch, body, children_of, move_to, oid, reached},
-    engine::{count_with_digits, format_tag, tiny, tiny_as_shipped, tiny_with_maps},
+    engine::{count_with_digits, format_tag, is_soon, tiny, tiny_as_shipped, tiny_with_maps},
 };
 
 /// Cold segments of a handful of the objects of these tests.
@@ -366,7 +366,9 @@ fn a_snapshot_reads_on_while_segments_are_rewritten() {
         let backend = open(&disk, &options);
         append_garbage(&backend, 900);
         sweep_by(&backend, &SweepLimits::default()).unwrap();
-        assert_eq!((backend.collected().unwrap().emptied_bytes, files(&disk, ".live").len()), (0, 0));
+        // A thread beside appends may have read by an older state, and then removes what is left itself.
+        let left = || (backend.collected().unwrap().emptied_bytes, files(&disk, ".live").len());
+        assert!(is_soon(|| left() == (0, 0)), "{:?}", left());
         assert_kept(&backend);
     }
 }

@@ -17,7 +17,7 @@ use bristlecone_testkit::sim::{Fault, Hooked, Policy, SimStorage, Times};
 
 use crate::{
     collect::{append, children_of, move_to, oid, reached, store},
-    engine::{check, format_tag, tiny, tiny_as_shipped, tiny_with_maps},
+    engine::{check, format_tag, is_soon, tiny, tiny_as_shipped, tiny_with_maps},
 };
 
 fn sweep(backend: &DiskBackend, partial: bool) -> Swept {
@@ -42,7 +42,8 @@ fn settle(backend: &DiskBackend, name: &str, number: u64, partial: bool) {
 
 /// Returns the cold segments in which there is something.
 fn cold(disk: &SimStorage) -> Vec<String> {
-    let bytes = |name: &String| disk.stat(&format!("segments/{name}")).unwrap().bytes;
+    // A thread beside appends may just be removing it.
+    let bytes = |name: &String| disk.stat(&format!("segments/{name}")).map_or(0, |file| file.bytes);
     let mut names = disk.list("segments").unwrap();
     names.retain(|name| name.ends_with(".cold") && bytes(name) > 0);
     names.sort_unstable();
@@ -67,15 +68,16 @@ fn the_highest_cold_segment_is_removed_when_all_of_it_is_dead_and_its_number_is_
         assert!(backend.collected().unwrap().emptied_bytes > 0);
         drop((snapshot, other));
         sweep(&backend, false);
-        assert_eq!(cold(&disk), ["00000001.cold"]);
-        assert_eq!(backend.collected().unwrap().emptied_bytes, 0);
-        assert!(!disk.list("segments").unwrap().contains(&"00000002.cids".to_owned()));
+        // A thread beside appends may have read by an older state, and then removes what is left itself.
+        let is_gone = |name: &str| !disk.list("segments").unwrap().iter().any(|file| file == name);
+        assert!(is_soon(|| cold(&disk) == ["00000001.cold"] && is_gone("00000002.cids")), "{:?}", cold(&disk));
+        assert!(is_soon(|| backend.collected().unwrap().emptied_bytes == 0));
         // The number stays taken until there is a higher one.
         for number in [3, 4] {
             settle(&backend, &format!("c{number}"), number, true);
         }
         assert_eq!(cold(&disk), ["00000001.cold", "00000003.cold", "00000004.cold"]);
-        assert!(!disk.list("segments").unwrap().contains(&"00000002.cold".to_owned()));
+        assert!(is_soon(|| is_gone("00000002.cold")));
         let again = DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap();
         for backend in [&backend, &again] {
             assert_eq!(["a", "c3", "c4"].map(|name| reached(backend, name)), [vec![1], vec![3], vec![4]]);

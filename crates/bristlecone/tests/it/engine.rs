@@ -1,6 +1,10 @@
 //! The disk engine as the suites make and open it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bristlecone::{
     Backend, Damage, Error, Object, Oid, OidPrefix,
@@ -122,4 +126,16 @@ impl Store {
     pub(crate) fn open(&self) -> Arc<dyn Backend> {
         open(Arc::new(self.disk.clone()), &self.options).unwrap()
     }
+}
+
+/// Waits for what a thread beside appends does soon, ten seconds at most.
+pub(crate) fn is_soon(mut done: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while !done() {
+        if began.elapsed() > Duration::from_secs(10) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
