@@ -251,10 +251,11 @@ struct Collection<'a, 'r> {
     partial: bool,
     // How far what was appended since is gone through.
     followed: u64,
-    marked: Marked,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: RecentOids,
     followed_children: RepeatedChildren,
+    // What marking came to, until copying begins.
+    marked: Marked,
     // What objects name that were copied, and where that went.
     copied_children: RepeatedChildren,
     // How many ids are remembered at a time.
@@ -316,9 +317,9 @@ impl<'a, 'r> Collection<'a, 'r> {
             cut,
             partial,
             followed: start,
-            marked: Marked::with_places(places),
             followed_oids: RecentOids::with_places(places),
             followed_children: RepeatedChildren::default(),
+            marked: Marked::with_places(places),
             copied_children: RepeatedChildren::default(),
             places,
             settled: SettledOids::default(),
