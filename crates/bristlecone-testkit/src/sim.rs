@@ -170,6 +170,11 @@ impl SimStorage {
         (state.fail_at, state.cut_after) = (None, None);
     }
 
+    /// Sets how many bytes it says are free, whatever it has; `None`: what a limit leaves.
+    pub fn tell_free(&self, bytes: Option<u64>) {
+        self.lock().told_free = bytes;
+    }
+
     /// Bounds the bytes that all files together may take, holes included; `None`: no bound.
     pub fn limit_space(&self, bytes_max: Option<u64>) {
         self.lock().bytes_max = bytes_max;

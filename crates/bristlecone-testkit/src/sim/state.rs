@@ -20,6 +20,7 @@ pub(super) struct SimState {
     pub(super) cut_after: Option<u64>,
     pub(super) fail_at: Option<(u64, Fault, Times)>,
     pub(super) bytes_max: Option<u64>,
+    pub(super) told_free: Option<u64>,
     pub(super) trace: Option<Vec<Call>>,
     /// The number of calls at the first of the moments, and the disk then and after each call since.
     pub(super) moments: Option<(u64, Vec<Disk>)>,

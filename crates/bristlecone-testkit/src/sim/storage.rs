@@ -132,7 +132,7 @@ impl Storage for SimStorage {
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         let state = self.lock();
         state.powered(self.process)?;
-        Ok(state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes())))
+        Ok(state.told_free.or_else(|| state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes()))))
     }
 
     fn boot(&self) -> Option<String> {

@@ -13,6 +13,9 @@
 //! 6. After that frame is durable, and once no process reads by an older state, the emptied segments are removed.
 //! 7. Cold segments with much garbage are rewritten, one after the other, each by a state of its own (`rewrite.rs`).
 //!
+//! *In parts.* Where a copy of all that is live in the log would take most of the room that is free, the log is emptied from its
+//! beginning, a part at a time, each as of when it ended (`parts.rs`).
+//!
 //! An append that was built by an older state looks again, under the lock, for what it left out (`group.rs`).
 //!
 //! *In part or whole.* A collection that the store begins by itself lets the cold segments be, with all that is live in them so
@@ -29,6 +32,7 @@ mod emptied;
 mod files;
 mod mark;
 mod pace;
+mod parts;
 mod recent;
 mod repeated;
 mod rewrite;
@@ -41,7 +45,8 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 pub(super) use self::settled::SettledOids;
 use self::{
-    files::NewFiles, mark::Marked, pace::Pace, recent::RecentOids, repeated::RepeatedChildren, settled::places,
+    files::NewFiles, mark::Marked, pace::Pace, parts::MovedParts, recent::RecentOids, repeated::RepeatedChildren,
+    settled::places,
 };
 use super::{
     files::segment_name,
@@ -94,6 +99,22 @@ impl DiskState {
             }
             self.begin_due();
         }
+        let front = self.begin_sweep(limits)?;
+        let ended = Cell::new(false);
+        let watch = |status: &SweepStatus| roots.tell(status).inspect_err(|_| ended.set(true));
+        let roots = roots.unwatched().watch(&watch);
+        let mut run = SweepRun::new(snapshot, &roots, limits, &collector);
+        let mut dropped = Swept::default();
+        match self.run_sweep(&mut run, &front, &mut dropped) {
+            // What was dropped stays so, and what is left is for the next collection.
+            Err(_) if ended.get() && dropped.objects > 0 => dropped.more = true,
+            done => done?,
+        }
+        Ok(dropped)
+    }
+
+    /// Makes all that was appended durable, and the log go on in a segment before which all is to be emptied.
+    fn begin_sweep(&self, limits: &SweepLimits) -> Result<LogFront, Error> {
         // Much may wait to be synced, and commits do not wait for that.
         self.sync_to(self.published.end())?;
         let mut begun = None;
@@ -115,54 +136,65 @@ impl DiskState {
             // What one that was killed has copied takes room, which this one may lack. What cannot be removed now is tried again.
             let _ = self.remove_emptied();
         }
-        let Some((cut, start, mut refs)) = begun else { return Err(Error::Unanswered) };
-        let mut targets = Vec::new();
+        let (cut, start, mut refs) = begun.ok_or(Error::Unanswered)?;
+        let mut front = LogFront { cut, start, targets: Vec::new() };
         while let Some(target) = refs.next_object()? {
-            targets.push(target);
+            front.targets.push(target);
         }
-        let table = self.table();
-        if let Some(limit) = table.state.snapshot_limit() {
-            let before = self.tables.expired_before(&|time| limit.has_passed(time));
-            self.pins.expire(Position(before));
+        Ok(front)
+    }
+
+    /// Collects, in parts if need be, and rewrites cold segments with much garbage; `dropped` is what went so far.
+    fn run_sweep(&self, run: &mut SweepRun<'_>, front: &LogFront, dropped: &mut Swept) -> Result<(), Error> {
+        {
+            let table = self.table();
+            run.settled = self.take_settled(&table.state);
+            if let Some(limit) = table.state.snapshot_limit() {
+                let before = self.tables.expired_before(&|time| limit.has_passed(time));
+                self.pins.expire(Position(before));
+            }
         }
+        let (all, part_bytes) = self.collect(run, front, true)?;
+        if let Some(part_bytes) = part_bytes {
+            self.collect_parts(run, front.cut, part_bytes, dropped)?;
+            self.collect(run, front, false)?;
+        }
+        *dropped = all;
+        if !run.limits.dry_run {
+            self.rewrite(run)?;
+            // What is live of cold segments is now what this collection found so.
+            *lock(&self.settled) = (self.tables.epoch(), std::mem::take(&mut run.settled));
+        }
+        Ok(())
+    }
+
+    /// Empties the log, and marks what is live of cold segments unless limits have that left; returns what was dropped. Where the
+    /// log is to be emptied in parts before, and that may be, it is said how many bytes at a time, and nothing else is done.
+    fn collect(&self, run: &mut SweepRun<'_>, front: &LogFront, may_part: bool) -> Result<(Swept, Option<u64>), Error> {
+        let (table, limits) = (self.table(), run.limits);
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         // Under the lock of the collector, so what is absent stays as it is, and so do the rules. Refs that move from here on are met
         // in frames.
-        let commits = roots.cut.map_or(Ok(None), |rules| rules.cut())?;
-        let mut collection = Collection::begin(self.view(&table), roots, commits.as_ref(), (cut, start), partial)?;
-        collection.settled = self.take_settled(&table.state, !partial);
-        collection.pace = Pace::new(limits.rate);
-        collection.mark_all(targets, limits)?;
-        let mut swept = collection.choose(&snapshot, limits)?;
+        let commits = run.roots.cut.map_or(Ok(None), |rules| rules.cut())?;
+        let mut collection = Collection::begin(self.view(&table), run.roots, run, commits.as_ref(), front, partial)?;
+        collection.mark_all(front.targets.clone(), limits)?;
+        let mut swept = collection.choose(limits)?;
         swept.commits = collection.cut_count();
         let nothing = swept.objects == 0 && (partial || collection.absent(&|_| Ok(false))? == table.state.absent);
-        if limits.dry_run {
-            return Ok(swept);
+        let part_bytes = if may_part && !nothing { self.part_bytes(&collection, limits) } else { None };
+        if limits.dry_run || part_bytes.is_some() {
+            run.take_back(&mut collection);
+            return Ok((swept, part_bytes.filter(|_| !limits.dry_run)));
         }
         if !nothing {
-            self.check_free(collection.room(), || 0)?;
-            collection.live.count(COLD);
-            collection.settled.make_room(collection.live_objects);
-            collection.pace.begin(SweepStep::Copy);
-            let done =
-                collection.copy_marked().and_then(|()| self.announce(&mut collection, &collector, limits.if_due));
-            if let Err(error) = done {
-                // Another collection may be what was in the way, and files of these names may be its own by now.
-                let lost = collector.check().err();
-                collection.files.announced |= lost.is_some();
-                return Err(lost.unwrap_or(error));
-            }
+            self.copy_and_announce(&mut collection, run)?;
             swept.commits = collection.cut_count();
-            *lock(&self.held) = std::mem::take(&mut collection.held);
-            self.copied_percent.store(collection.copied_percent(), Relaxed);
         }
-        let mut settled = std::mem::take(&mut collection.settled);
-        let mut pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
-        pace.hurry(false);
+        run.take_back(&mut collection);
         drop(collection);
         drop(table);
         // By it, too, something is read that was emptied.
-        snapshot.end();
+        run.snapshot.take().into_iter().for_each(DiskSnapshot::end);
         if !nothing {
             // It is an estimate, and an old one does no harm.
             let _ = self.forget_bytes(if limits.grace == 0 { u64::MAX } else { swept.bytes });
@@ -170,29 +202,31 @@ impl DiskState {
             self.look_for_garbage();
             self.remove_emptied()?;
         }
-        let ended = Cell::new(false);
-        let watch = |status: &SweepStatus| roots.tell(status).inspect_err(|_| ended.set(true));
-        match self.rewrite(&roots.unwatched().watch(&watch), limits, &collector, (&mut pace, &mut settled)) {
-            // What was dropped stays so, and what is left to rewrite is for the next collection.
-            Err(_) if ended.get() && swept.objects > 0 => {
-                swept.more = true;
-                return Ok(swept);
-            }
-            done => done?,
+        Ok((swept, None))
+    }
+
+    /// Copies what is marked, and makes that the state of the store.
+    fn copy_and_announce(&self, collection: &mut Collection<'_, '_>, run: &SweepRun<'_>) -> Result<(), Error> {
+        self.check_free(collection.room(), || 0)?;
+        collection.live.count(COLD);
+        collection.settled.make_room(collection.live_objects);
+        collection.pace.begin(SweepStep::Copy);
+        let done = collection.copy_marked().and_then(|()| self.announce(collection, run.collector, run.limits.if_due));
+        if let Err(error) = done {
+            // Another collection may be what was in the way, and files of these names may be its own by now.
+            let lost = run.collector.check().err();
+            collection.files.announced |= lost.is_some();
+            return Err(lost.unwrap_or(error));
         }
-        // What is live of cold segments is now what this collection found so.
-        *lock(&self.settled) = (self.tables.epoch(), settled);
-        Ok(swept)
+        *lock(&self.held) = std::mem::take(&mut collection.held);
+        self.copied_percent.store(collection.copied_percent(), Relaxed);
+        Ok(())
     }
 
     /// Takes what the last collection remembered, if nothing has changed the store's state since.
-    fn take_settled(&self, state: &StoreState, whole: bool) -> SettledOids {
-        let (known, mut settled) = std::mem::take(&mut *lock(&self.settled));
-        if known != state.epoch {
-            settled = SettledOids::default();
-        }
-        settled.begin(whole, state.live_objects());
-        settled
+    fn take_settled(&self, state: &StoreState) -> SettledOids {
+        let (known, settled) = std::mem::take(&mut *lock(&self.settled));
+        if known == state.epoch { settled } else { SettledOids::default() }
     }
 
     /// Changes what of the state says nothing of segments, durably; nothing if `change` returns false. Returns what it returned.
@@ -239,6 +273,48 @@ impl DiskState {
     }
 }
 
+/// A part of the log, from its beginning on, as of a moment.
+struct LogFront {
+    /// The first segment that stays.
+    cut: u32,
+    /// Where what is appended later begins.
+    start: u64,
+    /// What refs held.
+    targets: Vec<ObjRef>,
+}
+
+/// What the collections of one sweep share.
+struct SweepRun<'s> {
+    // Until the log is emptied.
+    snapshot: Option<DiskSnapshot>,
+    roots: &'s Roots<'s>,
+    limits: &'s SweepLimits,
+    collector: &'s CollectorLock,
+    pace: Pace,
+    settled: SettledOids,
+    moved: MovedParts,
+}
+
+impl<'s> SweepRun<'s> {
+    fn new(
+        snapshot: DiskSnapshot,
+        roots: &'s Roots<'s>,
+        limits: &'s SweepLimits,
+        collector: &'s CollectorLock,
+    ) -> Self {
+        let (settled, moved) = Default::default();
+        Self { snapshot: Some(snapshot), roots, limits, collector, pace: Pace::new(limits.rate), settled, moved }
+    }
+
+    /// Takes back from a collection that is done what it had of this.
+    fn take_back(&mut self, collection: &mut Collection<'_, '_>) {
+        self.settled = std::mem::take(&mut collection.settled);
+        self.moved = std::mem::take(&mut collection.parts);
+        self.pace = std::mem::replace(&mut collection.pace, Pace::new(u64::MAX));
+        self.pace.hurry(false);
+    }
+}
+
 /// A collection under way.
 struct Collection<'a, 'r> {
     view: DiskView<'a>,
@@ -262,6 +338,8 @@ struct Collection<'a, 'r> {
     places: usize,
     // What is known to lie in cold segments and to stay.
     settled: SettledOids,
+    // Where objects went that were in parts of the log that this sweep has emptied.
+    parts: MovedParts,
     // Where other objects are that were found by their ids.
     moved: RefCell<OidMap<Location>>,
     live: LiveSet,
@@ -294,15 +372,18 @@ pub(super) struct Held {
 }
 
 impl<'a, 'r> Collection<'a, 'r> {
+    /// Begins the collection of a part of the log, and of cold segments unless it is `partial`; what it needs of a sweep goes back by
+    /// [`SweepRun::take_back`].
     fn begin(
         view: DiskView<'a>,
         roots: &'r Roots<'r>,
+        run: &mut SweepRun<'_>,
         commits: Option<&'r Cut>,
-        (cut, start): (u32, u64),
+        front: &LogFront,
         partial: bool,
     ) -> Result<Self, Error> {
         let (mut emptied, places) = (Vec::new(), places(view.table.state.live_objects()));
-        let goes = |number: &u32| *number < cut || *number >= COLD && !partial;
+        let goes = |number: &u32| *number < front.cut || *number >= COLD && !partial;
         for number in view.table.all_numbers().into_iter().filter(goes) {
             let Some(segment) = view.segment(number)? else {
                 let name = segment_name(number);
@@ -310,19 +391,24 @@ impl<'a, 'r> Collection<'a, 'r> {
             };
             emptied.push((number, segment.bytes));
         }
+        let mut settled = std::mem::take(&mut run.settled);
+        settled.begin(!partial, view.table.state.live_objects());
+        let mut pace = std::mem::replace(&mut run.pace, Pace::new(u64::MAX));
+        pace.begin(SweepStep::Mark);
         Ok(Self {
             view,
             roots,
             commits,
-            cut,
+            cut: front.cut,
             partial,
-            followed: start,
+            followed: front.start,
             followed_oids: RecentOids::with_places(places),
             followed_children: RepeatedChildren::default(),
             marked: Marked::with_places(places),
             copied_children: RepeatedChildren::default(),
             places,
-            settled: SettledOids::default(),
+            settled,
+            parts: std::mem::take(&mut run.moved),
             moved: RefCell::default(),
             live: LiveSet::new(emptied),
             files: NewFiles::new(view)?,
@@ -336,7 +422,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             kept: Vec::new(),
             graced: Vec::new(),
             held: Vec::new(),
-            pace: Pace::new(u64::MAX),
+            pace,
         })
     }
 
@@ -362,9 +448,14 @@ impl<'a, 'r> Collection<'a, 'r> {
         self.files.is_writing() || self.revived || self.commits.is_some_and(|cut| cut.changes() != self.changes)
     }
 
+    /// Returns the segments of the log that it empties, and their lengths.
+    fn log_segments(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.live.segments().filter(|(number, _)| *number < COLD)
+    }
+
     /// Returns how much of what it empties of the log a collection copies, in percent.
     fn copied_percent(&self) -> u8 {
-        let emptied: u64 = self.live.segments().filter(|(number, _)| *number < COLD).map(|(_, bytes)| bytes).sum();
+        let emptied: u64 = self.log_segments().map(|(_, bytes)| bytes).sum();
         (self.copied_bytes.min(emptied) * 100).checked_div(emptied).unwrap_or(0) as u8
     }
 
@@ -388,7 +479,10 @@ impl<'a, 'r> Collection<'a, 'r> {
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;
         let covered = hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0);
-        let elsewhere = || self.settled.place(&wanted.oid).or_else(|| self.moved.borrow().get(&wanted.oid).copied());
+        let elsewhere = || {
+            let moved = || self.moved.borrow().get(&wanted.oid).copied();
+            self.parts.place(hint.0).map(Location).or_else(|| self.settled.place(&wanted.oid)).or_else(moved)
+        };
         let known = if covered || self.stays(hint) { Some(hint) } else { elsewhere() };
         if let Some(at) = known {
             match self.view.probe(&wanted.oid, at)? {
@@ -416,16 +510,11 @@ impl<'a, 'r> Collection<'a, 'r> {
         let mut children = Vec::with_capacity(object.children());
         let cut = self.commits.filter(|_| object.kind() == Kind::Commit);
         let mut each = |child: Oid| {
-            let at = child_place(object, children.len());
+            let at = self.parts.child_place(object, children.len());
             let stays = cut.is_none_or(|cut| !cut.passes_over(oid, &child));
             children.push(stays.then(|| ObjRef::new(child, at)));
         };
         (self.roots.children)(oid, object, &mut each)?;
         Ok(children)
     }
-}
-
-/// Returns where a child of an object is, as far as the object's record says.
-fn child_place(object: &Object<'_>, index: usize) -> Location {
-    if index < object.children() { object.child(index) } else { Location::NONE }
 }

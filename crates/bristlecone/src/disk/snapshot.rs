@@ -26,9 +26,14 @@ impl DiskSnapshot {
         Self { table: store.table(), pin }
     }
 
-    /// Ends reading, and lets go of the table on this thread: what is emptied may be removed once this returns.
-    pub(super) fn end(mut self) {
+    /// Goes on to the table of now, and lets go of the one before on this thread: what was emptied may be removed once this returns.
+    pub(super) fn leave_table(&mut self) {
         self.table = self.pin.store().table();
+    }
+
+    /// Ends reading, as [`DiskSnapshot::leave_table`] does.
+    pub(super) fn end(mut self) {
+        self.leave_table();
     }
 
     #[inline]

@@ -35,6 +35,7 @@ mod golden;
 mod held;
 mod ids;
 mod imported;
+mod in_parts;
 mod indexes;
 mod lookups;
 mod losses;

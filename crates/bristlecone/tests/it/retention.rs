@@ -693,6 +693,7 @@ struct ModelCommit {
 
 /// A store beside a model of it, which keeps every commit that there ever was.
 struct Modelled {
+    disk: SimStorage,
     repo: Repo,
     commits: Vec<ModelCommit>,
     refs: BTreeMap<String, usize>,
@@ -834,6 +835,14 @@ impl Modelled {
 
     fn sweep(&mut self) {
         let kept = self.kept(&self.there());
+        if self.random(2) == 0 {
+            // With little room it goes in parts, as far as it comes.
+            let room = self.random(50_000) as u64;
+            self.disk.limit_space(Some(self.disk.bytes() + room));
+            let swept = self.repo.sweep(&[], &SweepLimits::default());
+            assert!(matches!(swept, Ok(_) | Err(Error::NoRoom { .. } | Error::NoSpace { .. })), "{swept:?}");
+            self.disk.limit_space(None);
+        }
         self.repo.sweep(&[], &SweepLimits::default()).unwrap();
         assert_eq!(self.there(), kept);
         kept.iter().for_each(|&number| self.check_commit(number, &kept));
@@ -859,7 +868,8 @@ fn modelled(disk: &SimStorage, options: &DiskOptions, seed: usize) -> Modelled {
     let id = commit(&repo, "main", 0);
     let first = ModelCommit { id, parents: vec![], values: [("d0/n0".to_owned(), "0".to_owned())].into() };
     let refs = [("refs/heads/main".to_owned(), 0)].into();
-    Modelled { repo, commits: vec![first], refs, rules: Retention::default(), random: seed as u64 + 1 }
+    let (disk, rules) = (disk.clone(), Retention::default());
+    Modelled { disk, repo, commits: vec![first], refs, rules, random: seed as u64 + 1 }
 }
 
 #[test]

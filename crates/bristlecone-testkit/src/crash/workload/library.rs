@@ -77,6 +77,13 @@ fn sweeps() -> Vec<Workload> {
             steps.extend([commit("a", &[350, 30], None), sweep(0)]);
             steps
         }),
+        workload("sweeps of a log of which most is live, in parts", {
+            let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+            let mut steps: Vec<CrashStep> = names.iter().map(|&name| commit(name, &[1000, 50], None)).collect();
+            steps.extend([remove(&["c"], None), sweep(0), commit("m", &[500], Synced)]);
+            steps.extend([commit_by(1, &["c"], &[1000, 50], None), remove(&["a"], Synced), sweep(0)]);
+            steps
+        }),
         workload("sweeps beside segments without durability", {
             let part = |handle: usize, n| (0..n).map(move |n| commit_by(handle, &["main"], &[1100 + n], None));
             let mut steps: Vec<CrashStep> = part(0, 4).chain([commit("side", &[300], None), sweep(0)]).collect();

@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{Collection, child_place, mark::Marked, repeated::list_of, rewrite::ROWS_BYTES_MAX};
+use super::{Collection, mark::Marked, repeated::list_of, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, Cut, MissingFrom, RefTarget},
@@ -273,6 +273,8 @@ impl Collection<'_, '_> {
     /// Puts what an object names that was appended meanwhile with what else is named, unless it was gone through before.
     fn name_children(&mut self, oid: &Oid, object: &Object<'_>, named: &mut Vec<ObjRef>) -> Result<(), Error> {
         if object.kind() == Kind::Commit {
+            // It was to go, perhaps, and does with the segment in which it is.
+            self.commits.into_iter().for_each(|cut| _ = cut.restore(oid));
             let children = self.children(oid, object)?.into_iter().flatten();
             named.extend(children.filter(|child| !self.settled.has(&child.oid) && self.followed_oids.note(child.oid)));
             return Ok(());
@@ -281,7 +283,7 @@ impl Collection<'_, '_> {
         let (repeated, mut index) = (&mut self.followed_children, 0);
         repeated.begin();
         (self.roots.children)(oid, object, &mut |child| {
-            let child = ObjRef::new(child, child_place(object, index));
+            let child = ObjRef::new(child, self.parts.child_place(object, index));
             index += 1;
             if !repeated.note(&child) && !self.settled.has(&child.oid) && self.followed_oids.note(child.oid) {
                 named.push(child);
@@ -387,10 +389,12 @@ impl Collection<'_, '_> {
             time,
             ..before.clone()
         };
-        state.whole = Some(match before.whole {
-            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), time, ..whole },
-            _ => WholeLeft { bytes: state.live_bytes(), since: 0, time },
-        });
+        state.whole = match before.whole {
+            Some(whole) if self.partial => Some(WholeLeft { since: whole.since.saturating_add(1), time, ..whole }),
+            // Parts of the log may be emptied before the first of the whole.
+            None if self.partial => None,
+            _ => Some(WholeLeft { bytes: state.live_bytes(), since: 0, time }),
+        };
         Ok(state)
     }
 

@@ -4,10 +4,10 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::RangeInclusive};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, LiveSet, RecentOids, RepeatedChildren, child_place, young::Young};
+use super::{Collection, LiveSet, RecentOids, RepeatedChildren, young::Young};
 use crate::{
     Error,
-    backend::{Snapshot, SweepLimits, Swept},
+    backend::{SweepLimits, Swept},
     disk::{
         frame::{Frame, FrameKind, RefRow, take_refs},
         roll::now_seconds,
@@ -86,7 +86,7 @@ impl Collection<'_, '_> {
                 let (mut index, is_commit) = (0, object.kind() == Kind::Commit);
                 repeated.begin();
                 (self.roots.children)(&at.oid, &object, &mut |child| {
-                    let place = child_place(&object, index);
+                    let place = self.parts.child_place(&object, index);
                     index += 1;
                     if !is_commit && repeated.note(&ObjRef::new(child, place)) {
                         return;
@@ -165,7 +165,7 @@ impl Collection<'_, '_> {
         let (repeated, mut index) = (&mut marked.children, 0);
         repeated.begin();
         (self.roots.children)(oid, object, &mut |child| {
-            let child = ObjRef::new(child, child_place(object, index));
+            let child = ObjRef::new(child, self.parts.child_place(object, index));
             index += 1;
             if !repeated.note(&child) {
                 each(child);
@@ -253,7 +253,7 @@ impl Collection<'_, '_> {
     }
 
     /// Returns what is dropped. Where limits leave some of it, that is marked, too.
-    pub(super) fn choose(&mut self, snapshot: &dyn Snapshot, limits: &SweepLimits) -> Result<Swept, Error> {
+    pub(super) fn choose(&mut self, limits: &SweepLimits) -> Result<Swept, Error> {
         if limits.if_due && limits.objects == u64::MAX && limits.bytes == u64::MAX {
             return self.estimate();
         }
@@ -280,7 +280,8 @@ impl Collection<'_, '_> {
         dead.sort_unstable();
         dead.dedup_by_key(|dead| dead.0);
         let oids: Vec<Oid> = dead.iter().map(|dead| dead.0).collect();
-        let (chosen, swept) = self.roots.choose(|oid| snapshot.read(&ObjRef::from(*oid)), &oids, limits)?;
+        let view = self.view;
+        let (chosen, swept) = self.roots.choose(|oid| view.read(&ObjRef::from(*oid)), &oids, limits)?;
         let chosen: BTreeSet<Oid> = chosen.into_iter().map(|(oid, _)| oid).collect();
         let left = dead.iter().filter(|dead| !chosen.contains(&dead.0)).map(|dead| ObjRef::new(dead.0, dead.1));
         let left: Vec<ObjRef> = left.collect();

@@ -13,7 +13,7 @@ use std::{
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{COPIED_BYTES, SettledOids, files::NewFiles, pace::Pace};
+use super::{COPIED_BYTES, SettledOids, SweepRun, files::NewFiles, pace::Pace};
 use crate::{
     Error,
     backend::{RefTarget, Roots, SweepLimits, SweepStep},
@@ -151,14 +151,9 @@ impl DiskState {
     }
 
     /// Rewrites cold segments with more garbage than limits leave. The caller holds the lock of the collector.
-    pub(super) fn rewrite(
-        &self,
-        roots: &Roots<'_>,
-        limits: &SweepLimits,
-        collector: &CollectorLock,
-        (pace, settled): (&mut Pace, &mut SettledOids),
-    ) -> Result<(), Error> {
-        let mut moved = MovedObjects::default();
+    pub(super) fn rewrite(&self, run: &mut SweepRun<'_>) -> Result<(), Error> {
+        let (roots, limits, mut moved) = (run.roots, run.limits, MovedObjects::default());
+        let (pace, settled) = (&mut run.pace, &mut run.settled);
         pace.begin(SweepStep::Copy);
         for done in 0.. {
             // What is left is for the collection after the one that is due.
@@ -169,21 +164,22 @@ impl DiskState {
             let state = &self.table().state;
             let bytes_max = step_bytes(state.live_bytes(), self.header.segment_bytes, self.cold_bytes_max());
             let step = next_step(state, limits, bytes_max, room);
-            if step.is_empty() || limits.if_due && !self.readers_let_go(roots, pace)? {
+            if step.is_empty() || limits.if_due && !self.readers_let_go(roots, pace, self.cold_bytes_max())? {
                 return Ok(());
             }
             roots.tell(pace.status())?;
-            self.rewrite_step(step, roots, collector, (pace, &mut moved, settled))?;
+            self.rewrite_step(step, roots, run.collector, (&mut *pace, &mut moved, &mut *settled))?;
             self.remove_emptied()?;
         }
         Ok(())
     }
 
-    /// Waits a little for readers of what was emptied; returns whether what they keep is less than a cold segment.
-    fn readers_let_go(&self, roots: &Roots<'_>, pace: &Pace) -> Result<bool, Error> {
+    /// Waits a little for readers of what was emptied; returns whether they keep no more than so many bytes of cold segments, and
+    /// nothing at all if that is 0.
+    pub(super) fn readers_let_go(&self, roots: &Roots<'_>, pace: &Pace, bytes_max: u64) -> Result<bool, Error> {
         let (began, wait) = (Instant::now(), if self.options.background { READERS_WAIT } else { Duration::ZERO });
         loop {
-            if self.remove_emptied()? <= self.cold_bytes_max() {
+            if self.remove_emptied()? <= bytes_max {
                 return Ok(true);
             }
             if began.elapsed() >= wait {

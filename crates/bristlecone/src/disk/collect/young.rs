@@ -3,11 +3,11 @@
 
 use bristlecone_core::ObjRef;
 
-use super::{Collection, Held, LiveSet};
+use super::{Collection, Held, LiveSet, parts::refs_at_head};
 use crate::{
     Error,
     backend::RefTarget,
-    disk::{frame::RefRow, refs::Refs, segment::Segment},
+    disk::{frame::RefRow, refs::Refs},
     oid_map::OidSet,
 };
 
@@ -109,7 +109,8 @@ impl Collection<'_, '_> {
         let is_young = |time: u32| scan.youngest.is_some_and(|youngest| time >= youngest);
         let two = segment.head.is_some_and(|head| head.version >= 2);
         let to = if number == self.cut { self.followed & 0xffff_ffff } else { self.view.frames_end(segment)? };
-        let mut refs = if is_young(self.ended(numbers, index)?) { Some(self.refs_at_head(segment)?) } else { None };
+        let mut refs =
+            if is_young(self.ended(numbers, index)?) { Some(refs_at_head(&self.view, segment)?) } else { None };
         self.each_frame(segment, segment.frames_at(), to, &mut |offset, frame, rows| {
             let time = if two { frame.time() } else { scan.upgraded };
             let young = is_young(time);
@@ -138,14 +139,6 @@ impl Collection<'_, '_> {
         let next = numbers.get(index + 1).map_or(Ok(None), |&next| self.view.segment(next))?;
         let head = next.and_then(|next| next.head).filter(|head| head.version >= 2);
         Ok(head.map_or(u32::MAX, |head| head.time))
-    }
-
-    /// Returns what refs held where a segment begins.
-    fn refs_at_head(&self, segment: &Segment) -> Result<Refs, Error> {
-        let salt = self.view.header.salt;
-        let head = segment.read_head(salt).map_err(|error| self.view.io(&segment.name, error))?;
-        let (_, refs) = head.ok_or_else(|| segment.head_error(salt))?;
-        self.view.refs_of(refs)
     }
 
     /// Whether what is young is not marked, and is not cut by a rule, where the grace is to keep it.
