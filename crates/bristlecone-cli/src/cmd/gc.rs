@@ -105,6 +105,12 @@ fn sweep_by(mut once: impl FnMut() -> bristlecone::Result<Swept>, limits: &Sweep
             Err(Error::Locked { file, holder, waited_ms }) => {
                 return Err(Error::Locked { file, holder, waited_ms: waited.max(waited_ms) }.into());
             }
+            Err(Error::NoRoom { place, bytes, free }) => {
+                let (bytes, free) = (text::bytes(bytes), text::bytes(free));
+                let reason =
+                    format!("{place}: at least {bytes} are needed and {free} are free; make room and run it again");
+                return Err(Failure::failed(reason));
+            }
             done => {
                 let done = done?;
                 (swept.objects, swept.bytes) = (swept.objects + done.objects, swept.bytes + done.bytes);

@@ -147,6 +147,31 @@ fn a_full_disk_is_told_where_lmdb_would_map_a_file_without_room() {
 
 #[needs(mounts)]
 #[test]
+fn a_collection_that_finds_no_room_says_how_much_it_needs() {
+    let outside = Place::empty();
+    folder(&outside.path("photos"), 40);
+    let mounted = Mounted::new(&outside, "small", "70m");
+    let place = Place::at(&mounted.0);
+    place.ok(["init"]);
+    place.ok(["import", outside.path("photos").to_str().unwrap()]);
+    (0..3).for_each(|number| _ = place.ok(["set", "a", &number.to_string()]));
+    place.ok(["retention", "set", "refs/heads/*", "last 1", "--force"]);
+    // Nearly all is live, and the first segment alone is longer than what is free.
+    fs::write(mounted.0.join("other"), vec![1; 12 * MIB]).unwrap();
+    let run = place.fails(3, &["are needed and", "are free; make room and run it again"], ["gc"]);
+    assert!(!run.err.contains("--"), "{}", run.err);
+    place.ok(["check"]);
+    assert_eq!(place.ok(["get", "a"]), "2");
+    fs::remove_file(mounted.0.join("other")).unwrap();
+    let more = Command::new("mount").args(["-o", "remount,size=140m"]).arg(&mounted.0).status().unwrap();
+    assert!(more.success());
+    place.ok(["gc"]);
+    assert_eq!(place.ok(["get", "a"]), "2");
+    place.ok(["check"]);
+}
+
+#[needs(mounts)]
+#[test]
 fn a_disk_that_is_full_ends_an_import_and_room_is_compared_first() {
     let outside = Place::empty();
     folder(&outside.path("photos"), 40);
