@@ -97,7 +97,8 @@ fn what_stays_and_what_goes_is_the_same_in_parts() {
         let (disk, repo, ids) = grown(options);
         disk.tell_free(Some(FREE_BYTES));
         let planned = repo.sweep(&[], &limits().dry_run(true)).unwrap();
-        let swept = repo.sweep(&[], &limits()).unwrap();
+        // The first one after rules were set is of the whole, whatever it is asked for; the parts before its last are no first one.
+        let swept = repo.sweep(&[], &limits().partial(true)).unwrap();
         assert_eq!((planned, swept), (swept, at_once));
         assert!(states(&disk, options) > 3, "{}", states(&disk, options));
         assert_eq!(objects(&repo), objects(&whole));

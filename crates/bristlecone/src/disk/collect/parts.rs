@@ -2,14 +2,17 @@
 //!
 //! A collection that empties all of the log needs room for a copy of all that is live in it, until its state is durable and the log
 //! can be cut. Where that would take most of what is free, as when a large store that kept all gets its first rule, the first
-//! segments are emptied for themselves, then the next ones. Each part is a collection in part as of when the part ended: what refs held there stays, and
-//! what was appended from there on is gone through as if that had been meanwhile, so that whatever it names stays, with all below
-//! it. That keeps more than is live by now, for a while: what the rest of the log names although nothing names that any more. The
-//! collection after the last part, or a later one of the whole, finds it dead.
+//! segments are emptied for themselves, then the next ones. Each part is a collection in part as of when the part ended: what refs
+//! held there stays, and what was appended from there on is gone through as if that had been meanwhile, so that whatever it names
+//! stays, with all below it. That keeps more than is live by now, for a while: what the rest of the log names although nothing names
+//! that any more. The collection after the last part, or a later one of the whole, finds it dead.
 
 use bristlecone_core::{Location, Object};
 
-use super::{Collection, LiveSet, LogFront, SweepRun};
+use super::{
+    Collection, LiveSet,
+    run::{LogFront, SweepRun},
+};
 use crate::{
     Error,
     backend::{SweepLimits, Swept},
@@ -87,12 +90,7 @@ impl DiskState {
         let vanished = || self.corrupt(&segment_name(cut), 0, "the segment has vanished");
         let segment = view.segment(cut)?.ok_or_else(vanished)?;
         let refs = refs_at_head(&view, segment)?;
-        let mut front = LogFront { cut, start: segment.location(segment.frames_at()), targets: Vec::new() };
-        let mut rows = refs.rows("");
-        while let Some(target) = rows.next_object()? {
-            front.targets.push(target);
-        }
-        Ok(front)
+        LogFront::new(cut, segment.location(segment.frames_at()), refs.rows(""))
     }
 
     fn collect_part(&self, run: &mut SweepRun<'_>, front: LogFront) -> Result<Swept, Error> {

@@ -13,7 +13,7 @@ use std::{
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{COPIED_BYTES, SettledOids, SweepRun, files::NewFiles, pace::Pace};
+use super::{COPIED_BYTES, SettledOids, files::NewFiles, pace::Pace, run::SweepRun};
 use crate::{
     Error,
     backend::{RefTarget, Roots, SweepLimits, SweepStep},
