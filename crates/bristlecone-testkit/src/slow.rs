@@ -189,7 +189,7 @@ impl Snapshot for SlowSnapshot {
     }
 
     pass_snapshot! {
-        inner: locate, position, sweeps, keep, refresh
+        inner: locate, position, sweeps, absent, keep, refresh
     }
 }
 

@@ -116,7 +116,7 @@ impl<F: Format> Repo<F> {
             generations: OidMap::default(),
             shallow: source.backend.shallow()?.into_iter().collect(),
             notes: ShallowNotes::of(&*self.shared.backend)?,
-            absent: source.backend.absent()?,
+            absent: source.absent()?,
             passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied,

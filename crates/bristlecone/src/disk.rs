@@ -328,6 +328,7 @@ impl DiskBackend {
             named_at: AtomicU64::new(0),
             tables_behind: AtomicBool::new(false),
             emptied: AtomicBool::new(false),
+            swept_to: AtomicU32::new(0),
             due_at: AtomicU64::new(u64::MAX),
             overdue_at: AtomicU64::new(u64::MAX),
             copied_percent: AtomicU8::new(0),

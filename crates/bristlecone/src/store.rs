@@ -14,7 +14,7 @@ use bristlecone_core::{
 };
 
 use crate::{
-    Backend, Batch, Durability, Error, Result, Snapshot,
+    AbsentCommits, Backend, Batch, Durability, Error, Result, Snapshot,
     oid_map::OidMap,
     repo::{Collector, StoredGraph, Upkeep},
     swept::retry_swept,
@@ -249,6 +249,17 @@ impl<F: Format> StoreView<F> {
     /// Returns the same store to be read through a snapshot that joins others.
     pub(crate) fn with_joined(&self, snapshot: Arc<dyn Snapshot>, joined: Vec<Arc<dyn Snapshot>>) -> Arc<Self> {
         Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot, joined })
+    }
+
+    /// Returns what is absent on purpose in what is read here.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub(crate) fn absent(&self) -> Result<Arc<AbsentCommits>> {
+        match self.snapshot.absent()? {
+            Some(absent) => Ok(absent),
+            None => self.backend.absent(),
+        }
     }
 
     /// Returns the snapshots of the backend that it is read through.

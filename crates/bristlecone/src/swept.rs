@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink};
 
 use crate::{
-    Batch, Error, Result, Snapshot,
+    AbsentCommits, Batch, Error, Result, Snapshot,
     backend::Position,
     oid_map::OidSet,
     store::{FlushSink, StoreView},
@@ -186,6 +186,19 @@ impl Snapshot for Joined {
     /// The fewest of all: what only the oldest one shows may be gone.
     fn sweeps(&self) -> Option<u64> {
         self.0.iter().filter_map(|snapshot| snapshot.sweeps()).min()
+    }
+
+    fn absent(&self) -> Result<Option<Arc<AbsentCommits>>> {
+        let mut all: Option<Arc<AbsentCommits>> = None;
+        for snapshot in &self.0 {
+            let Some(absent) = snapshot.absent()? else { continue };
+            match &mut all {
+                Some(all) if Arc::ptr_eq(all, &absent) => {}
+                Some(all) => Arc::make_mut(all).extend(absent.iter().map(|(oid, row)| (*oid, *row))),
+                None => all = Some(absent),
+            }
+        }
+        Ok(all)
     }
 
     fn keep(&self, root: &Oid) {

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use bristlecone_core::{Bytes, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 use crate::{
-    Batch, Error, Result, Snapshot,
+    AbsentCommits, Batch, Error, Result, Snapshot,
     backend::Position,
     store::{Prewritten, StoreView, check_kind, lock_values},
 };
@@ -97,6 +97,10 @@ impl Snapshot for Unwritten {
 
     fn sweeps(&self) -> Option<u64> {
         self.below.sweeps()
+    }
+
+    fn absent(&self) -> Result<Option<Arc<AbsentCommits>>> {
+        self.below.absent()
     }
 
     fn keep(&self, root: &Oid) {

@@ -5,7 +5,7 @@ use std::{
     sync::Mutex,
 };
 
-use bristlecone_core::Oid;
+use bristlecone_core::{Location, ObjRef, Oid};
 
 use super::{Backend, Keep, Retention};
 use crate::{
@@ -71,8 +71,8 @@ pub struct CutSize {
 /// The commits that a sweep drops since retention keeps them no longer, although others name them.
 #[derive(Debug, Default)]
 pub struct Cut {
-    /// The commits that are dropped, each with its first parent.
-    dropped: OidMap<Option<Oid>>,
+    /// The commits that are dropped.
+    dropped: OidMap<DroppedCommit>,
     /// Commits with which history went on behind what was absent, and that no ref keeps any more, each with its first parent.
     loose: OidMap<Option<Oid>>,
     /// What was absent before.
@@ -84,6 +84,15 @@ pub struct Cut {
     restored: Mutex<OidSet>,
     /// What refs keep that move meanwhile.
     pub(crate) keeping: Keeping,
+}
+
+/// What is known of a commit that is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DroppedCommit {
+    /// Its first parent.
+    pub(crate) parent: Option<Oid>,
+    /// Where it is, by what names it: a hint.
+    pub(crate) at: Location,
 }
 
 /// By what it is told which commits a ref keeps that moves during a sweep.
@@ -138,7 +147,7 @@ fn covers(known: Keep, wanted: Keep, before: u32) -> bool {
 
 impl Cut {
     pub(crate) fn new(
-        dropped: OidMap<Option<Oid>>,
+        dropped: OidMap<DroppedCommit>,
         loose: OidMap<Option<Oid>>,
         before: AbsentCommits,
         size: CutSize,
@@ -166,6 +175,11 @@ impl Cut {
         self.dropped.keys().filter(|oid| !lock(&self.restored).contains(*oid))
     }
 
+    /// Returns the commits that are dropped, each with where it is by what names it.
+    pub(crate) fn dropped_places(&self) -> impl Iterator<Item = ObjRef> {
+        self.dropped.iter().map(|(oid, commit)| ObjRef::new(*oid, commit.at))
+    }
+
     /// Whether a commit is dropped, or no ref keeps it and history went on with it.
     pub(crate) fn passes(&self, oid: &Oid) -> bool {
         self.gone(oid).is_some()
@@ -173,8 +187,8 @@ impl Cut {
 
     /// Returns the first parent of a commit that no ref keeps.
     fn gone(&self, oid: &Oid) -> Option<Option<Oid>> {
-        let parent = self.dropped.get(oid).or_else(|| self.loose.get(oid))?;
-        (!lock(&self.restored).contains(oid)).then_some(*parent)
+        let parent = self.dropped.get(oid).map(|commit| commit.parent).or_else(|| self.loose.get(oid).copied())?;
+        (!lock(&self.restored).contains(oid)).then_some(parent)
     }
 
     /// Takes a commit out of the cut; returns whether it was to go.
@@ -261,12 +275,16 @@ mod tests {
         Oid::from_array([number; 32])
     }
 
+    fn named(parent: Oid) -> DroppedCommit {
+        DroppedCommit { parent: Some(parent), at: Location::NONE }
+    }
+
     #[test]
     fn rows_count_what_is_missing_and_lead_to_what_is_kept() {
         // 9 names 8, 8 names 7; 6 below it was absent before, with two more, and history went on with 3.
         let before = AbsentCommit { reason: AbsentReason::Cut, missing: 3, next: Some(oid(3)) };
         let cut = Cut::new(
-            [(oid(8), Some(oid(7))), (oid(7), Some(oid(6)))].into_iter().collect(),
+            [(oid(8), named(oid(7))), (oid(7), named(oid(6)))].into_iter().collect(),
             OidMap::default(),
             [(oid(6), before)].into_iter().collect(),
             CutSize::default(),
@@ -285,7 +303,7 @@ mod tests {
     #[test]
     fn what_a_ref_keeps_that_moved_meanwhile_is_dropped_no_more() {
         // 9 names 8, and so on down to 1; 2 went before.
-        let dropped: OidMap<_> = (3..9).map(|number| (oid(number), Some(oid(number - 1)))).collect();
+        let dropped: OidMap<_> = (3..9).map(|number| (oid(number), named(oid(number - 1)))).collect();
         let before = AbsentCommit { reason: AbsentReason::Cut, missing: 2, next: None };
         let cut = Cut::new(dropped, OidMap::default(), [(oid(2), before)].into(), CutSize::default());
         assert!(cut.passes_over(&oid(9), &oid(8)));
@@ -336,7 +354,7 @@ mod tests {
             bytes[4..8].copy_from_slice(&number.to_le_bytes());
             Oid::from_array(bytes)
         };
-        let dropped = (1..COMMITS).map(|number| (id(number), Some(id(number - 1)))).collect();
+        let dropped = (1..COMMITS).map(|number| (id(number), named(id(number - 1)))).collect();
         let cut = Cut::new(dropped, OidMap::default(), AbsentCommits::new(), CutSize::default());
         assert!((1..COMMITS).all(|number| cut.passes_over(&id(number + 1), &id(number))));
         let absent = cut.absent(|_| Ok::<_, Infallible>(true)).unwrap();

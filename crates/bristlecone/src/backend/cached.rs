@@ -337,5 +337,5 @@ impl Snapshot for CachedSnapshot {
         self.inner.peek(oid, at)
     }
 
-    pass_snapshot! { inner: locate, position, sweeps }
+    pass_snapshot! { inner: locate, position, sweeps, absent }
 }

@@ -432,6 +432,19 @@ impl Snapshot for LayeredSnapshot {
         self.layers[0].sweeps()
     }
 
+    fn absent(&self) -> Result<Option<Arc<AbsentCommits>>, Error> {
+        let told: Vec<_> = self.layers.iter().map(|layer| layer.absent()).collect::<Result<_, _>>()?;
+        if told.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let mut all = AbsentCommits::new();
+        for (told, store) in told.into_iter().zip(self.stores.layers()) {
+            let absent = told.map_or_else(|| store.absent(), Ok)?;
+            all.extend(absent.iter().map(|(oid, row)| (*oid, *row)));
+        }
+        Ok(Some(Arc::new(all)))
+    }
+
     fn keep(&self, root: &Oid) {
         self.layers.iter().for_each(|store| store.keep(root));
     }

@@ -217,6 +217,11 @@ macro_rules! pass_snapshot {
             self.$to.sweeps()
         }
     };
+    (@ absent $to:tt) => {
+        fn absent(&self) -> Result<Option<::std::sync::Arc<$crate::AbsentCommits>>, $crate::Error> {
+            self.$to.absent()
+        }
+    };
     (@ keep $to:tt) => {
         fn keep(&self, root: &$crate::Oid) {
             self.$to.keep(root);

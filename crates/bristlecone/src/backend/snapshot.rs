@@ -1,9 +1,10 @@
 //! What readers hold of a backend: memory that stays, and a claim on what is not to be dropped.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
+use super::AbsentCommits;
 use crate::Error;
 
 /// A place in the total order of ref moves. Later moves have higher positions; what the numbers are is the backend's own.
@@ -59,6 +60,15 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
     /// out what is found here is made since then ([`crate::Batch::since`]). `None` where [`crate::Backend::sweeps`] tells.
     fn sweeps(&self) -> Option<u64> {
         None
+    }
+
+    /// Returns what is absent on purpose in what this shows, where a sweep may have changed that since it was taken; `None` where
+    /// [`crate::Backend::absent`] tells. A snapshot that shows commits which were dropped since must know what is behind them.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    fn absent(&self) -> Result<Option<Arc<AbsentCommits>>, Error> {
+        Ok(None)
     }
 
     /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.

@@ -196,6 +196,10 @@ pub struct SweepLimits {
     /// Only what was appended since the last sweep is looked at, where the backend keeps that apart: it costs what is new, and leaves
     /// garbage among what the last sweep kept.
     pub partial: bool,
+    /// What was appended since the last commit that rules cut stays where it is, garbage and all, as far as that is no more than about a
+    /// third of the store, and where the backend keeps what it appends apart. It is live for the most part, until rules cut it as well:
+    /// a sweep that copied it would do so only for the next one to drop the copy.
+    pub recent_stays: bool,
     /// So many bytes a second are read or written at most, where the backend goes on beside commits: a slower sweep takes less of
     /// the disk and the processor from them.
     pub rate: u64,
@@ -228,6 +232,7 @@ impl Default for SweepLimits {
             dry_run: false,
             if_due: false,
             partial: false,
+            recent_stays: false,
             rate: u64::MAX,
             slack: 0,
         }
@@ -260,6 +265,12 @@ impl SweepLimits {
     #[must_use]
     pub const fn partial(self, partial: bool) -> Self {
         Self { partial, ..self }
+    }
+
+    /// Sets whether what was appended since the last commit that rules cut stays where it is.
+    #[must_use]
+    pub const fn recent_stays(self, recent_stays: bool) -> Self {
+        Self { recent_stays, ..self }
     }
 
     /// Sets whether nothing is done unless a sweep is due.

@@ -202,6 +202,6 @@ impl Snapshot for CountedSnapshot {
     }
 
     pass_snapshot! {
-        inner: position, sweeps, keep, refresh
+        inner: position, sweeps, absent, keep, refresh
     }
 }

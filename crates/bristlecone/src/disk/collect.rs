@@ -38,6 +38,7 @@ mod repeated;
 mod rewrite;
 mod run;
 mod settled;
+mod window;
 mod young;
 
 use std::cell::RefCell;

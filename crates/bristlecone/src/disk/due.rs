@@ -12,8 +12,8 @@ use crate::{Retention, sync::atomic::Ordering::*};
 const APPENDED_SHARE: u64 = 8;
 /// A collection does not keep up once so many segments, and a share of this of what cold segments hold, have been appended
 /// since it began: then commits wait.
-const OVERDUE_SEGMENTS: u64 = 4;
-const OVERDUE_SHARE: u64 = 8;
+const OVERDUE_SEGMENTS: u64 = 3;
+const OVERDUE_SHARE: u64 = 16;
 /// A collection looks at the cold segments, too, once they have grown by a share of this since the last that did.
 const GROWN_SHARE: u64 = 8;
 /// Of so many collections at least one looks at the cold segments, too: garbage in them shows nowhere else.
@@ -56,21 +56,42 @@ impl Drop for SlowedCommits<'_> {
 }
 
 impl DiskState {
-    /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
-    /// full, and more where more would have to be copied.
-    pub(super) fn next_due(&self, base: u32) {
+    /// Returns the segment from which on the log was appended to since the last collection. That leaves what is live for the most part
+    /// where it is; before the first of the whole, all of the log counts.
+    pub(super) fn appended_from(&self) -> u32 {
+        let (table, begun) = (self.table(), self.swept_to.load(Relaxed));
+        let state = &table.state;
+        if begun > 0 || state.whole.is_none() {
+            return begun.max(state.base);
+        }
+        let (view, numbers) = (self.view(&table), table.numbers());
+        let is_before = |&number: &u32| {
+            let head = view.segment(number).ok().flatten().and_then(|segment| segment.head);
+            head.is_none_or(|head| head.state.epoch < state.epoch)
+        };
+        // The last one before the state was named has the frame that names it.
+        let before = numbers.partition_point(is_before);
+        numbers.get(before.saturating_sub(1)).copied().unwrap_or(state.base)
+    }
+
+    /// Decides when the next collection is due, where so far the last one has seen to everything before the segment `from`: once a
+    /// segment is full, and more where more would have to be copied.
+    pub(super) fn next_due(&self, from: u32) {
         if !self.options.collect || self.lock.is_none() {
             return self.due_from(u64::MAX, u64::MAX);
         }
         if self.keeps_all() {
             return self.due_from(if self.is_garbage_due() { 0 } else { u64::MAX }, u64::MAX);
         }
-        let cold = self.table().state.live_bytes();
-        let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
-        let segments = |bytes: u64| bytes / self.header.segment_bytes;
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
-        let due = after(segments(cold / APPENDED_SHARE)) | (self.header.segment_bytes / 8 * 7);
-        self.due_from(due, after(OVERDUE_SEGMENTS + segments(cold / OVERDUE_SHARE)));
+        let due = self.cold_share_from(from, APPENDED_SHARE) | (self.header.segment_bytes / 8 * 7);
+        self.due_from(due, due.saturating_add(OVERDUE_SEGMENTS << 32));
+    }
+
+    /// Returns the location of a segment so far behind another one as a share of what is live in cold segments takes.
+    fn cold_share_from(&self, from: u32, share: u64) -> u64 {
+        let segments = self.table().state.live_bytes() / share / self.header.segment_bytes;
+        u64::from(from).saturating_add(segments) << 32
     }
 
     fn due_from(&self, due: u64, overdue: u64) {
@@ -84,7 +105,7 @@ impl DiskState {
             self.next_due(0);
             // Another thread may have followed a change of the rules.
             if !self.keeps_all() {
-                self.next_due(self.table().state.base);
+                self.next_due(self.appended_from());
             }
         }
     }
@@ -114,7 +135,9 @@ impl DiskState {
     /// Notes that a collection begins by itself: if it is of no use, the next is not due at once.
     pub(super) fn begin_due(&self) {
         if !self.keeps_all() {
-            return self.next_due((self.published.end() >> 32) as u32);
+            let end = (self.published.end() >> 32) as u32;
+            let overdue = self.cold_share_from(end, OVERDUE_SHARE).saturating_add(OVERDUE_SEGMENTS << 32);
+            return self.due_from(overdue, overdue);
         }
         // Where it cannot be noted, another one may begin once this process looks again.
         let _ = self.derived.write_at(COLLECTED, &u64::from(now_seconds()).to_le_bytes());

@@ -206,6 +206,8 @@ pub(super) struct DiskState {
     pub(super) tables_behind: AtomicBool,
     /// Whether there may be files that a collection emptied.
     pub(super) emptied: AtomicBool,
+    /// The segment that the collection began which this process has under way; 0 if it has none.
+    pub(super) swept_to: AtomicU32,
     /// Where the log ends when the next collection is due.
     pub(super) due_at: AtomicU64,
     /// Where the log ends when a collection that is under way does not keep up.
@@ -503,9 +505,8 @@ impl DiskState {
                 let gone = self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing");
                 return Ok(Some(gone));
             };
-            let base = state.base;
             self.tables.advance(state, log.tail.location());
-            self.next_due(base);
+            self.next_due(self.appended_from());
             self.emptied.store(true, Relaxed);
             self.tell_readers();
         }

@@ -7,7 +7,7 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 use super::{log::DiskState, table::SegmentTable, view::DiskView};
 use crate::{
     Error,
-    backend::{Pin, Pins, Position, Snapshot},
+    backend::{AbsentCommits, Pin, Pins, Position, Snapshot},
 };
 
 /// What can be read of a store on disk. Segments that were opened stay open as long as the store.
@@ -85,6 +85,10 @@ impl Snapshot for DiskSnapshot {
 
     fn position(&self) -> Option<Position> {
         Some(self.pin.position())
+    }
+
+    fn absent(&self) -> Result<Option<Arc<AbsentCommits>>, Error> {
+        Ok(Some(self.table.state.absent.clone()))
     }
 
     fn keep(&self, root: &Oid) {

@@ -128,7 +128,7 @@ impl<F: Format> Repo<F> {
         };
         // The time since a commit waited for an earlier collection says nothing of how long commits take.
         collector.set_paused(None);
-        let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true).slack(SLACK);
+        let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true).recent_stays(true).slack(SLACK);
         if due == SweepDue::Now {
             let _ = self.sweep(&[], &limits);
             return;

@@ -10,7 +10,7 @@ use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid};
 use super::{PeeledTags, Repo, history::circle::LineCheck};
 use crate::{
     AbsentCommits, Cut, CutRules, CutSize, Error, Keep, RefTarget, Result, Retention,
-    backend::Keeping,
+    backend::{DroppedCommit, Keeping},
     oid_map::{OidMap, OidSet},
     store::StoreView,
 };
@@ -99,7 +99,7 @@ impl<F: Format> Repo<F> {
             }
             let Some(commit) = commits.read(&at)? else { continue };
             let mut named = commits.parents(&oid, &commit).peekable();
-            dropped.insert(oid, named.peek().map(|parent| parent.oid));
+            dropped.insert(oid, DroppedCommit { parent: named.peek().map(|parent| parent.oid), at: at.at });
             parents.extend(named);
         }
         let mut loose = OidMap::default();

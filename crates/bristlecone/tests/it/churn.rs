@@ -75,9 +75,10 @@ fn info(rng: &mut Rng) -> Info {
     info
 }
 
-/// In part or whole; with what is dead hidden alone, or some of it or all copied away.
+/// In part or whole; of all of the log or up to what is recent; with what is dead hidden alone, or some of it or all copied away.
 fn limits(rng: &mut Rng) -> SweepLimits {
-    SweepLimits::default().partial(rng.below(3) == 0).slack(*rng.pick(&[0, 30, 100]))
+    let limits = SweepLimits::default().partial(rng.below(3) == 0).recent_stays(rng.below(2) == 0);
+    limits.slack(*rng.pick(&[0, 30, 100]))
 }
 
 /// Commits until killed; collects without being asked, and now and then at once, and moves another branch to and fro.

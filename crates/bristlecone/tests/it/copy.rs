@@ -190,7 +190,7 @@ impl Snapshot for KeepingSnapshot {
         self.0.keep(root);
     }
 
-    pass_snapshot! { 0: locate, position, sweeps, refresh }
+    pass_snapshot! { 0: locate, position, sweeps, absent, refresh }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bristlecone::{
-    AbsentReason, CommitId, Error, Native, Repo, Retention, SweepLimits, Swept,
+    AbsentReason, CommitId, Error, LogOptions, Native, Repo, Retention, SweepLimits, Swept,
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
@@ -132,6 +132,34 @@ fn marks_are_let_be_where_the_lock_was_removed_while_others_were_being_written()
     assert_eq!(messages(&repo, &[ids[9]]), descending(9, 0));
     drop(repo);
     check(&disk, &options);
+}
+
+/// A log goes on by what was there when it began, also where the last commit that was there then is not the last one by now.
+#[test]
+fn a_log_that_began_before_a_collection_goes_on_to_where_history_ended_then() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()].map(|options| options.collect(false)) {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        set(&repo, "last 10 refs/heads/*\n");
+        commits(&repo, 0..30);
+        sweep(&repo);
+        let other = open(&disk, &options);
+        for (reader, gone) in [(&repo, 25), (&other, 30)] {
+            let head = reader.branch("main").unwrap().head().unwrap().unwrap();
+            let mut log = reader.log(&[head], LogOptions::default());
+            let (first, before) = (log.next().unwrap().unwrap(), messages(reader, &[head]));
+            assert_eq!((first.id, before.len()), (head, 10));
+            (gone..gone + 5).for_each(|number| _ = commit(&repo, "main", 5 + number));
+            sweep(&repo);
+            let rest = log.map(|entry| String::from_utf8(entry.unwrap().commit.message).unwrap());
+            assert_eq!(rest.collect::<Vec<_>>(), before[1..]);
+            // One that begins now, and may know as yet what was then.
+            let listed = messages(reader, &[head]);
+            assert!(listed[..] == before[..] || listed[..] == before[..5], "{listed:?}");
+        }
+        drop((repo, other));
+        check(&disk, &options);
+    }
 }
 
 /// Calls `between` at the call of the watcher with this number; returns whether there was one.

@@ -54,12 +54,12 @@ fn limits() -> SweepLimits {
 const FREE_BYTES: u64 = 160_000;
 
 /// Returns how many states collections have made: one was made when the rules were set.
-fn states(disk: &SimStorage, options: &DiskOptions) -> u64 {
+pub(crate) fn states(disk: &SimStorage, options: &DiskOptions) -> u64 {
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), true).unwrap();
     backend.collected().unwrap().states - 1
 }
 
-fn objects(repo: &Repo) -> BTreeSet<Oid> {
+pub(crate) fn objects(repo: &Repo) -> BTreeSet<Oid> {
     let mut all = BTreeSet::new();
     let each = &mut |oid: Oid, _: &Object<'_>| {
         all.insert(oid);
@@ -79,12 +79,12 @@ fn is_whole(repo: &Repo, id: CommitId, number: usize) {
 }
 
 /// Segments of several commits: what is lost at their ends is no part of what is live.
-fn options() -> [DiskOptions; 4] {
+pub(crate) fn options() -> [DiskOptions; 4] {
     [tiny(), tiny_with_maps(), tiny_as_shipped(), tiny().locations(false)]
         .map(|options| options.segment_bytes(16 << 10).cold_bytes(8 << 10))
 }
 
-fn each_way(test: impl Fn(&DiskOptions)) {
+pub(crate) fn each_way(test: impl Fn(&DiskOptions)) {
     options().iter().for_each(test);
 }
 
@@ -245,7 +245,7 @@ fn what_refs_keep_that_move_between_parts_stays() {
 }
 
 /// Makes a tag lead to a commit, unless that is gone.
-fn tag(repo: &Repo, number: usize, to: CommitId) -> bool {
+pub(crate) fn tag(repo: &Repo, number: usize, to: CommitId) -> bool {
     let name = format!("refs/tags/t{number}");
     let moved = RefMove { name, expected: Expected::Any, to: Some(RefTarget::from(to)) };
     match repo.checkout(to).and_then(|_| repo.move_refs(&[moved], Durability::None)) {

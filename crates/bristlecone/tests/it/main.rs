@@ -52,6 +52,7 @@ mod processes;
 mod ranges;
 #[cfg(feature = "git")]
 mod real_git;
+mod recent;
 mod retention;
 mod rolls;
 mod shared;

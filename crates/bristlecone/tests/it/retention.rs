@@ -843,6 +843,14 @@ impl Modelled {
             assert!(matches!(swept, Ok(_) | Err(Error::NoRoom { .. } | Error::NoSpace { .. })), "{swept:?}");
             self.disk.limit_space(None);
         }
+        if self.random(2) == 0 {
+            // What is recent stays, whatever it is.
+            let limits = SweepLimits::default().recent_stays(true).partial(self.random(2) == 0);
+            self.repo.sweep(&[], &limits).unwrap();
+            let there = self.there();
+            assert!(there.is_superset(&kept), "missing: {:?}", kept.difference(&there).collect::<Vec<_>>());
+            there.iter().for_each(|&number| self.check_commit(number, &there));
+        }
         self.repo.sweep(&[], &SweepLimits::default()).unwrap();
         assert_eq!(self.there(), kept);
         kept.iter().for_each(|&number| self.check_commit(number, &kept));

@@ -174,7 +174,7 @@ impl Snapshot for RecordedSnapshot {
     }
 
     pass_snapshot! {
-        inner: locate, position, sweeps, keep, refresh
+        inner: locate, position, sweeps, absent, keep, refresh
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
-use super::{Collection, mark::Marked, repeated::list_of, rewrite::ROWS_BYTES_MAX};
+use super::{Collection, repeated::list_of, rewrite::ROWS_BYTES_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, Cut, MissingFrom, RefTarget},
@@ -16,6 +16,7 @@ use crate::{
         frame::put_ref,
         lock::CollectorLock,
         roll::now_seconds,
+        segment::COLD,
         state::{ColdMarks, StoreState, WholeLeft},
     },
 };
@@ -59,7 +60,8 @@ impl Named {
 impl Collection<'_, '_> {
     /// Copies what is marked.
     pub(super) fn copy_marked(&mut self) -> Result<(), Error> {
-        self.marked = Marked::default();
+        // What was marked is copied below, so that what names it, too, need not be gone through later.
+        self.followed_children = std::mem::take(&mut self.marked).children;
         for at in self.refs.clone().into_iter().chain(std::mem::take(&mut self.kept)) {
             self.copy(at)?;
         }
@@ -279,13 +281,17 @@ impl Collection<'_, '_> {
             named.extend(children.filter(|child| !self.settled.has(&child.oid) && self.followed_oids.note(child.oid)));
             return Ok(());
         }
-        // Most of what a directory names, the one before it named, too.
+        // Most of what a directory names, the one before it named, too, and most of the rest was just appended.
         let (repeated, mut index) = (&mut self.followed_children, 0);
+        let (view, stays) = (self.view, u64::from(self.cut) << 32..u64::from(COLD) << 32);
         repeated.begin();
         (self.roots.children)(oid, object, &mut |child| {
             let child = ObjRef::new(child, self.parts.child_place(object, index));
             index += 1;
-            if !repeated.note(&child) && !self.settled.has(&child.oid) && self.followed_oids.note(child.oid) {
+            let is_done = repeated.note(&child)
+                || stays.contains(&child.at.0) && view.is_at(&child.oid, child.at)
+                || self.settled.has(&child.oid);
+            if !is_done && self.followed_oids.note(child.oid) {
                 named.push(child);
             }
         })

@@ -31,7 +31,7 @@ pub(super) type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<RefRow>) -> Result<()
 pub(super) struct Marked {
     // What must be found by its id: what one tree names, many may name.
     seen: RecentOids,
-    children: RepeatedChildren,
+    pub(super) children: RepeatedChildren,
 }
 
 impl Marked {

@@ -84,7 +84,7 @@ impl DiskState {
     }
 
     /// Returns the log before a segment, as of when that began.
-    fn front_as_of(&self, cut: u32) -> Result<LogFront, Error> {
+    pub(super) fn front_as_of(&self, cut: u32) -> Result<LogFront, Error> {
         let table = self.table();
         let view = self.view(&table);
         let vanished = || self.corrupt(&segment_name(cut), 0, "the segment has vanished");

@@ -2,8 +2,9 @@
 
 use bristlecone_core::{Location, ObjRef, Oid};
 
-/// So many lists of children are remembered, a power of two, and so many children of each and of all at most, 48 bytes each.
-const LISTS: usize = 1 << 15;
+/// So many lists of children are remembered, a power of two, 24 bytes each, and so many children of each and of all at most, 48 bytes
+/// each. Of two in one list each takes the place of the other: there are several times as many lists as there are children.
+const LISTS: usize = 1 << 17;
 const CHILDREN_MAX: usize = 1 << 10;
 const ALL_MAX: usize = 1 << 19;
 

@@ -43,8 +43,9 @@ const JOINED_MIN: usize = 4;
 const SLACK_IN_PART: u8 = 15;
 /// Of so many objects it is known at a time where they went: 12 bytes each.
 const MOVED_MAX: usize = 4 << 20;
-/// For how long it is waited for readers of what was emptied before no more is.
+/// For how long it is waited for readers of what was emptied before no more is; and before more is that leaves enough room.
 const READERS_WAIT: Duration = Duration::from_secs(1);
+const READERS_WAIT_MIN: Duration = Duration::from_millis(250);
 const READERS_PAUSE: Duration = Duration::from_millis(10);
 /// At most so many bytes of refs get the new places of their objects; others are found by their ids.
 pub(super) const ROWS_BYTES_MAX: usize = 256 << 10;
@@ -177,13 +178,13 @@ impl DiskState {
     /// Waits a little for readers of what was emptied; returns whether they keep no more than so many bytes of cold segments, and
     /// nothing at all if that is 0.
     pub(super) fn readers_let_go(&self, roots: &Roots<'_>, pace: &Pace, bytes_max: u64) -> Result<bool, Error> {
-        let (began, wait) = (Instant::now(), if self.options.background { READERS_WAIT } else { Duration::ZERO });
+        let began = Instant::now();
         loop {
-            if self.remove_emptied()? <= bytes_max {
-                return Ok(true);
-            }
-            if began.elapsed() >= wait {
-                return Ok(false);
+            let (kept, waited) = (self.remove_emptied()?, began.elapsed());
+            let is_enough = kept <= bytes_max;
+            let wait = if is_enough { READERS_WAIT_MIN } else { READERS_WAIT };
+            if kept == 0 || !self.options.background || waited >= wait {
+                return Ok(is_enough);
             }
             thread::sleep(READERS_PAUSE);
             roots.tell(pace.status())?;

@@ -16,7 +16,10 @@ use crate::{
         snapshot::DiskSnapshot,
         walk::{FrameStep, FrameWalk},
     },
-    sync::{atomic::Ordering::*, lock},
+    sync::{
+        atomic::{AtomicU32, Ordering::*},
+        lock,
+    },
 };
 
 /// A part of the log, from its beginning on, as of a moment.
@@ -40,6 +43,15 @@ impl LogFront {
             targets.push(target);
         }
         Ok(Self { cut, start, targets })
+    }
+}
+
+/// Ends what counts as a collection that is under way.
+struct Over<'s>(&'s AtomicU32);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Relaxed);
     }
 }
 
@@ -102,6 +114,8 @@ impl DiskState {
             self.begin_due();
         }
         let front = self.begin_sweep(limits)?;
+        self.swept_to.store(front.cut, Relaxed);
+        let _over = Over(&self.swept_to);
         let ended = Cell::new(false);
         let watch = |status: &SweepStatus| roots.tell(status).inspect_err(|_| ended.set(true));
         let roots = roots.unwatched().watch(&watch);
@@ -173,6 +187,12 @@ impl DiskState {
         // Under the lock of the collector, so what is absent stays as it is, and so do the rules. Refs that move from here on are met
         // in frames.
         let commits = run.roots.cut.map_or(Ok(None), |rules| rules.cut())?;
+        if limits.recent_stays
+            && let Some(cut) = &commits
+            && let Some(older) = self.older_front(cut, front.cut)?
+        {
+            *front = older;
+        }
         let mut collection = Collection::begin(self.view(&table), run.roots, run, commits.as_ref(), front, partial)?;
         collection.mark_all(std::mem::take(&mut front.targets), limits)?;
         let mut swept = collection.choose(limits)?;

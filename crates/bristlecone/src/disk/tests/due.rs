@@ -79,7 +79,13 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
     let due = store.append_until(SweepDue::Beside);
     assert!(wanted(0, 8).contains(&due), "due after {due} of {cold} bytes");
     let overdue = due + store.append_until(SweepDue::Overdue);
-    assert!(wanted(4, 8).contains(&overdue), "overdue after {overdue} of {cold} bytes");
+    assert!(wanted(3, 8).contains(&overdue), "overdue after {overdue} of {cold} bytes");
+    // Earlier where one is under way.
+    store.backend.shared.begin_due();
+    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    // Of the segment in which that was, some is taken.
+    let overdue = store.append_until(SweepDue::Overdue) + SEGMENT_BYTES;
+    assert!(wanted(3, 16).contains(&overdue), "overdue {overdue} bytes after one of {cold} has begun");
     // Then it begins anew.
     store.sweep(true);
     assert_eq!(store.backend.sweep_due(), SweepDue::No);

@@ -119,7 +119,7 @@ impl<F: Format> CommitGraph<F> {
         }
         let absent = match &self.absent {
             Some(absent) => absent,
-            None => self.absent.insert(self.store.backend.absent()?),
+            None => self.absent.insert(self.store.absent()?),
         };
         if absent.is_empty() {
             return Ok(commit.parents.iter().map(|&parent| parent.into()).collect());

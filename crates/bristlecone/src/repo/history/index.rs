@@ -295,7 +295,7 @@ impl<F: Format> HistoryIndex<F> {
     fn cuts(&mut self) -> Result<bool> {
         Ok(match self.cuts {
             Some(cuts) => cuts,
-            None => *self.cuts.insert(!self.store.backend.absent()?.is_empty()),
+            None => *self.cuts.insert(!self.store.absent()?.is_empty()),
         })
     }
 

@@ -76,7 +76,7 @@ impl StoredGraph {
 
     /// Returns a check of what ends history before commits without parents.
     fn history_ends<F: Format>(&self, store: &StoreView<F>) -> Result<u64> {
-        let (shallow, absent) = (store.backend.shallow()?, store.backend.absent()?);
+        let (shallow, absent) = (store.backend.shallow()?, store.absent()?);
         // Numbers in a graph from before are those that are believed no more.
         let deepened = store.backend.get_ref(DEEPENED)?.is_some();
         if shallow.is_empty() && absent.is_empty() && !deepened {
