@@ -152,9 +152,10 @@ fn no_more_than_a_share_of_a_store_stays() {
 fn what_garbage_names_stays_as_long_as_that() {
     each_way(|options| {
         let (disk, repo, ids) = grown(options);
-        // Values of long ago: they are there, so they are not written again.
-        let edit = |tree: &mut Tree| (0..9).try_for_each(|number| tree.set(&*format!("old{number}"), &*value(number)));
-        let side = repo.branch("side").unwrap().edit(&info(1000), edit).unwrap();
+        // A tree of long ago: it is there, so it is not written again.
+        let old = repo.checkout(ids[8]).unwrap();
+        let side = repo.branch("side").unwrap().edit(&info(1000), |tree| tree.set_tree("old", &old)).unwrap();
+        drop(old);
         point(&repo, "refs/heads/side", None);
         for limits in [recent(), recent().partial(true)] {
             assert_eq!(repo.sweep(&[], &limits).unwrap().objects > 0, !limits.partial);
@@ -162,7 +163,7 @@ fn what_garbage_names_stays_as_long_as_that() {
             listed(&repo, &ids);
             let tree = repo.checkout(side).unwrap();
             for number in 0..9 {
-                let found = tree.get(&*format!("old{number}")).unwrap();
+                let found = tree.get(&*format!("old/{}", path(number))).unwrap();
                 assert_eq!(found.expect("it is there").as_ref(), value(number).as_bytes());
             }
         }

@@ -12,7 +12,7 @@ struct Churned {
     repo: Repo,
     backend: Arc<DiskBackend>,
     number: u64,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Churned {
@@ -25,7 +25,7 @@ impl Churned {
         repo.set_collecting(false);
         repo.set_indexing(false);
         repo.set_retention(&"last 1 refs/heads/*".parse().unwrap()).unwrap();
-        let mut churned = Self { repo, backend, number: 0, _dir: dir };
+        let mut churned = Self { repo, backend, number: 0, dir };
         // Twice: where nothing goes, nothing is moved.
         for _ in 0..2 {
             churned.edit(|tree, number| (0..ENTRIES).for_each(|entry| set(tree, entry, number)));
@@ -90,6 +90,28 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
     store.sweep(true);
     assert_eq!(store.backend.sweep_due(), SweepDue::No);
     assert!(wanted(0, 8).contains(&store.append_until(SweepDue::Beside)));
+}
+
+#[test]
+fn what_stays_in_the_log_makes_no_collection_due() {
+    let mut store = Churned::new();
+    store.repo.set_retention(&"last 100 refs/heads/*".parse().unwrap()).unwrap();
+    for _ in 0..300 {
+        store.edit(|tree, number| set(tree, number * 7 % ENTRIES, number));
+    }
+    store.repo.sweep(&[], &SweepLimits::default().recent_stays(true)).unwrap();
+    let (base, end) = (store.backend.shared.table().state.base, store.backend.shared.published.end() >> 32);
+    let stays = end - u64::from(base);
+    assert!((4..20).contains(&stays) && store.backend.sweep_due() == SweepDue::No, "{stays} segments");
+    // So it is for a process that opens the store.
+    let options = store.backend.shared.options.clone();
+    store.repo = Repo::memory();
+    store.backend = Arc::new(open(store.dir.path(), options));
+    store.repo = Repo::with_backend(Native::new(), store.backend.clone());
+    store.repo.set_collecting(false);
+    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    let cold = store.backend.shared.table().state.live_bytes();
+    assert!(store.append_until(SweepDue::Beside) > cold / 8 * 3 / 4);
 }
 
 #[test]
