@@ -16,6 +16,9 @@
 //! *In parts.* Where a copy of all that is live in the log would take most of the room that is free, the log is emptied from its
 //! beginning, a part at a time, each as of when it ended (`parts.rs`).
 //!
+//! *What is recent.* A collection that the store begins by itself empties the log up to the last commit that rules cut, and leaves what
+//! is behind that where it is (`window.rs`).
+//!
 //! An append that was built by an older state looks again, under the lock, for what it left out (`group.rs`).
 //!
 //! *In part or whole.* A collection that the store begins by itself lets the cold segments be, with all that is live in them so

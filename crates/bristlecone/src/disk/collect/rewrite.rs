@@ -45,7 +45,7 @@ const SLACK_IN_PART: u8 = 15;
 const MOVED_MAX: usize = 4 << 20;
 /// For how long it is waited for readers of what was emptied before no more is; and before more is that leaves enough room.
 const READERS_WAIT: Duration = Duration::from_secs(1);
-const READERS_WAIT_MIN: Duration = Duration::from_millis(250);
+const READERS_WAIT_MIN: Duration = Duration::from_millis(30);
 const READERS_PAUSE: Duration = Duration::from_millis(10);
 /// At most so many bytes of refs get the new places of their objects; others are found by their ids.
 pub(super) const ROWS_BYTES_MAX: usize = 256 << 10;
