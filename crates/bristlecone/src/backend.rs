@@ -36,7 +36,7 @@ mod sweep_list;
 mod wrap;
 
 pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize, absent_commits};
-pub(crate) use absent::{DroppedCommit, Keeping, MissingFrom};
+pub(crate) use absent::{DroppedCommit, Keeping, MissingFrom, all_absent};
 pub(crate) use batch::Absorbed;
 pub use batch::{Batch, BatchRecord};
 pub use cached::{CacheStats, Cached};

@@ -6,7 +6,7 @@ use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink};
 
 use crate::{
     AbsentCommits, Batch, Error, Result, Snapshot,
-    backend::Position,
+    backend::{Position, all_absent},
     oid_map::OidSet,
     store::{FlushSink, StoreView},
 };
@@ -189,16 +189,8 @@ impl Snapshot for Joined {
     }
 
     fn absent(&self) -> Result<Option<Arc<AbsentCommits>>> {
-        let mut all: Option<Arc<AbsentCommits>> = None;
-        for snapshot in &self.0 {
-            let Some(absent) = snapshot.absent()? else { continue };
-            match &mut all {
-                Some(all) if Arc::ptr_eq(all, &absent) => {}
-                Some(all) => Arc::make_mut(all).extend(absent.iter().map(|(oid, row)| (*oid, *row))),
-                None => all = Some(absent),
-            }
-        }
-        Ok(all)
+        let told: Vec<_> = self.0.iter().filter_map(|snapshot| snapshot.absent().transpose()).collect::<Result<_>>()?;
+        Ok((!told.is_empty()).then(|| all_absent(told)))
     }
 
     fn keep(&self, root: &Oid) {

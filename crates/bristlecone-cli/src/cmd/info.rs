@@ -112,7 +112,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         out.line(format_args!("snapshots     keep what a collection empties for {limit} at most"))?;
     }
     if let Some(collected) = collected.as_ref().filter(|collected| collected.cold_bytes > 0) {
-        let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes));
+        let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes + collected.log_bytes));
         let cold = bytes(collected.cold_bytes);
         let live = match collected.live_bytes {
             Some(live) if collected.partial > 0 => format!("; {} of it were live when all was looked at", bytes(live)),
@@ -120,7 +120,11 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
             None => String::new(),
         };
         let when = collected.time.map_or_else(String::new, |time| format!("{} ago, ", time_since(time)));
-        out.line(format_args!("collected     {when}{cold} were kept{live}; {since} came since"))?;
+        let log = match collected.log_bytes {
+            0 => String::new(),
+            log => format!("; {} stayed in the log", bytes(log)),
+        };
+        out.line(format_args!("collected     {when}{cold} were kept{live}{log}; {since} came since"))?;
     }
     let others = collected.as_ref().map(|collected| collected.processes.saturating_sub(1));
     if let Some(others) = others.filter(|others| *others > 0) {
@@ -184,6 +188,7 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "collected": collected.as_ref().and_then(|collected| collected.time),
         "cold_bytes": collected.as_ref().map(|collected| collected.cold_bytes),
         "live_bytes": collected.as_ref().and_then(|collected| collected.live_bytes),
+        "log_bytes": collected.as_ref().map(|collected| collected.log_bytes),
         "partial_collections": collected.as_ref().map(|collected| u64::from(collected.partial)),
         "open_processes": collected.as_ref().map(|collected| collected.processes as u64),
         "emptied_bytes": collected.as_ref().map(|collected| collected.emptied_bytes),

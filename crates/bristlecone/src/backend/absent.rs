@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use bristlecone_core::{Location, ObjRef, Oid};
@@ -35,6 +35,20 @@ pub struct AbsentCommit {
 
 /// The commits that something that is kept names and that are absent on purpose, by id.
 pub type AbsentCommits = BTreeMap<Oid, AbsentCommit>;
+
+/// Returns what is absent by any of these.
+pub(crate) fn all_absent(tables: impl IntoIterator<Item = Arc<AbsentCommits>>) -> Arc<AbsentCommits> {
+    let mut tables = tables.into_iter();
+    let mut all = tables.next().unwrap_or_default();
+    for table in tables.filter(|table| !table.is_empty()) {
+        if all.is_empty() {
+            all = table;
+        } else if !Arc::ptr_eq(&all, &table) {
+            Arc::make_mut(&mut all).extend(table.iter().map(|(oid, row)| (*oid, *row)));
+        }
+    }
+    all
+}
 
 /// Returns the commits that are absent since retention has cut them, here before or in a store that this one was copied from, and that
 /// an original may give back; none where the store has rules of its own: what they cut stays away.

@@ -12,7 +12,7 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, OidPrefix};
 use self::copies::Copies;
 use super::{
     AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position,
-    RefMove, RefTarget, Retention, Roots, SHALLOW, Snapshot, SweepLimits, Swept, gather::Answers,
+    RefMove, RefTarget, Retention, Roots, SHALLOW, Snapshot, SweepLimits, Swept, all_absent, gather::Answers,
 };
 use crate::{Error, pass_backend};
 
@@ -289,11 +289,8 @@ impl Backend for Layered {
     }
 
     fn absent(&self) -> Result<Arc<AbsentCommits>, Error> {
-        let mut all = AbsentCommits::new();
-        for store in self.layers() {
-            all.extend(store.absent()?.iter().map(|(oid, row)| (*oid, *row)));
-        }
-        Ok(Arc::new(all))
+        let all: Vec<_> = self.layers().map(|store| store.absent()).collect::<Result<_, _>>()?;
+        Ok(all_absent(all))
     }
 
     fn retention(&self) -> Result<Retention, Error> {
@@ -437,12 +434,10 @@ impl Snapshot for LayeredSnapshot {
         if told.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let mut all = AbsentCommits::new();
-        for (told, store) in told.into_iter().zip(self.stores.layers()) {
-            let absent = told.map_or_else(|| store.absent(), Ok)?;
-            all.extend(absent.iter().map(|(oid, row)| (*oid, *row)));
-        }
-        Ok(Some(Arc::new(all)))
+        let stores = told.into_iter().zip(self.stores.layers());
+        let all: Vec<_> =
+            stores.map(|(told, store)| told.map_or_else(|| store.absent(), Ok)).collect::<Result<_, _>>()?;
+        Ok(Some(all_absent(all)))
     }
 
     fn keep(&self, root: &Oid) {

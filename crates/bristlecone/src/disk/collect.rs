@@ -17,7 +17,7 @@
 //! beginning, a part at a time, each as of when it ended (`parts.rs`).
 //!
 //! *What is recent.* A collection that the store begins by itself empties the log up to the last commit that rules cut, and leaves what
-//! is behind that where it is (`window.rs`).
+//! is behind that where it is (`front.rs`).
 //!
 //! An append that was built by an older state looks again, under the lock, for what it left out (`group.rs`).
 //!
@@ -33,6 +33,7 @@ mod announce;
 mod copy;
 mod emptied;
 mod files;
+mod front;
 mod mark;
 mod pace;
 mod parts;
@@ -41,24 +42,17 @@ mod repeated;
 mod rewrite;
 mod run;
 mod settled;
-mod window;
 mod young;
 
 use std::cell::RefCell;
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
-pub(super) use self::settled::SettledOids;
 use self::{
-    files::NewFiles,
-    mark::Marked,
-    pace::Pace,
-    parts::MovedParts,
-    recent::RecentOids,
-    repeated::RepeatedChildren,
-    run::{LogFront, SweepRun},
-    settled::places,
+    files::NewFiles, front::LogFront, mark::Marked, pace::Pace, parts::MovedParts, recent::RecentOids,
+    repeated::RepeatedChildren, run::SweepRun, settled::places,
 };
+pub(super) use self::{front::segments_before, settled::SettledOids};
 use super::{
     files::segment_name,
     live::{LIVE_WORD_BYTES, LiveSet},

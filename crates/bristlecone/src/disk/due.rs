@@ -50,7 +50,7 @@ impl Drop for SlowedCommits<'_> {
     fn drop(&mut self) {
         // Mostly a new state has decided when the next one is due.
         if self.has_begun && self.state.overdue_at.load(Relaxed) == 0 {
-            self.state.next_due((self.state.published.end() >> 32) as u32);
+            self.state.next_due(|| (self.state.published.end() >> 32) as u32);
         }
     }
 }
@@ -76,7 +76,7 @@ impl DiskState {
 
     /// Decides when the next collection is due, where so far the last one has seen to everything before the segment `from`: once a
     /// segment is full, and more where more would have to be copied.
-    pub(super) fn next_due(&self, from: u32) {
+    pub(super) fn next_due(&self, from: impl FnOnce() -> u32) {
         if !self.options.collect || self.lock.is_none() {
             return self.due_from(u64::MAX, u64::MAX);
         }
@@ -84,7 +84,7 @@ impl DiskState {
             return self.due_from(if self.is_garbage_due() { 0 } else { u64::MAX }, u64::MAX);
         }
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
-        let due = self.cold_share_from(from, APPENDED_SHARE) | (self.header.segment_bytes / 8 * 7);
+        let due = self.cold_share_from(from(), APPENDED_SHARE) | (self.header.segment_bytes / 8 * 7);
         self.due_from(due, due.saturating_add(OVERDUE_SEGMENTS << 32));
     }
 
@@ -102,10 +102,10 @@ impl DiskState {
     /// Decides the same anew by what processes have left, where the store keeps all.
     pub(super) fn look_for_garbage(&self) {
         if self.keeps_all() {
-            self.next_due(0);
+            self.next_due(|| 0);
             // Another thread may have followed a change of the rules.
             if !self.keeps_all() {
-                self.next_due(self.appended_from());
+                self.next_due(|| self.appended_from());
             }
         }
     }

@@ -506,7 +506,7 @@ impl DiskState {
                 return Ok(Some(gone));
             };
             self.tables.advance(state, log.tail.location());
-            self.next_due(self.appended_from());
+            self.next_due(|| self.appended_from());
             self.emptied.store(true, Relaxed);
             self.tell_readers();
         }

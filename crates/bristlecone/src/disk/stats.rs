@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    collect::segments_before,
     files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
     filters::Run,
     ids::SegmentIds,
@@ -33,8 +34,10 @@ pub struct Collected {
     pub time: Option<u64>,
     /// Bytes of cold segments: of what was live, and of what is garbage by now.
     pub cold_bytes: u64,
-    /// Bytes of what the last collection of the whole store found to be live, if that is known.
+    /// Bytes of what the last collection of the whole store found to be live in cold segments, if that is known.
     pub live_bytes: Option<u64>,
+    /// Bytes of segments of the log that the last collection left, since most of what is in them is live, and of what came while it ran.
+    pub log_bytes: u64,
     /// How many collections there were since, each of the log alone.
     pub partial: u32,
     /// How many processes have the store open and say so, this one included.
@@ -113,7 +116,10 @@ impl DiskState {
             number.is_some_and(|number| !table.has(number))
         });
         let emptied_bytes = emptied.map(|name| length(&format!("{SEGMENTS}/{name}"))).sum();
+        let (view, from) = (self.view(&table), self.appended_from());
+        let log_bytes = segments_before(&view, from)?.iter().map(|segment| segment.bytes).sum();
         Ok(Collected {
+            log_bytes,
             states: table.state.epoch,
             time: table.state.whole.map(|whole| whole.time.into()).filter(|time| *time > 0),
             cold_bytes: table.state.cold_bytes(),

@@ -32,6 +32,7 @@ mod fs_crash;
 mod fs_cut;
 mod fs_sweep;
 mod golden;
+mod grown;
 mod held;
 mod ids;
 mod imported;

@@ -1,66 +1,23 @@
 //! What was appended since the last commit that rules cut stays in the log where a collection is told so, and whatever it names stays
 //! with it, wherever that is.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeSet,
-    ops::ControlFlow,
-};
+use std::collections::BTreeSet;
 
-use bristlecone::{CommitId, Repo, SweepLimits, Tree, disk::DiskOptions, storage::Storage};
+use bristlecone::{CommitId, Repo, SweepLimits, storage::Storage};
 use bristlecone_testkit::{crash::step, sim::SimStorage};
 
 use crate::{
-    in_parts::{each_way, objects, options, states, tag},
+    grown::{COMMITS, Ended, History, each_way, limits as exact, objects, options, states, value},
     retention::{check, create, info, messages, open, point, set},
 };
 
-/// How many commits the stores have: each replaces one of so many values, and so many of the last stay.
-const COMMITS: usize = 90;
-const VALUES: usize = 30;
+/// How many of the last commits stay.
 const KEPT: usize = 20;
-const RULES: &str = "last 20 refs/heads/*\nlast 2 refs/tags/*\n";
+/// Each commit replaces one of thirty values.
+const HISTORY: History = History { values: 30, rules: "last 20 refs/heads/*\nlast 2 refs/tags/*\n" };
 
-fn path(number: usize) -> String {
-    format!("d{}/n{}", number % 7, number % VALUES)
-}
-
-fn value(number: usize) -> String {
-    format!("{number} {}", "x".repeat(2500 + number))
-}
-
-fn add(repo: &Repo, branch: &str, number: usize) -> CommitId {
-    let edit = |tree: &mut Tree| tree.set(&*path(number), &*value(number));
-    repo.branch(branch).unwrap().edit(&info(number), edit).unwrap()
-}
-
-/// A store that kept all so far, and its commits.
-fn grown(options: &DiskOptions) -> (SimStorage, Repo, Vec<CommitId>) {
-    let disk = SimStorage::new();
-    let repo = create(&disk, options);
-    let ids = (0..COMMITS).map(|number| add(&repo, "main", number)).collect();
-    set(&repo, RULES);
-    (disk, repo, ids)
-}
-
-/// Limits by which nothing that is dead is rewritten.
 fn recent() -> SweepLimits {
     exact().recent_stays(true)
-}
-
-fn exact() -> SweepLimits {
-    SweepLimits::default().slack(100)
-}
-
-/// Checks that a commit has all that was set last by then.
-fn is_whole(repo: &Repo, id: CommitId, number: usize) {
-    let tree = repo.checkout(id).unwrap();
-    for set in (number + 1).saturating_sub(VALUES)..=number {
-        // Where two numbers have one path, the later one counts.
-        let last = (set..=number).rfind(|&other| path(other) == path(set)).unwrap();
-        let found = tree.get(&*path(set)).unwrap().unwrap_or_else(|| panic!("{set} of {number}"));
-        assert_eq!(found.as_ref(), value(last).as_bytes(), "{set} of {number}");
-    }
 }
 
 /// The segments of the log.
@@ -73,7 +30,7 @@ fn listed(repo: &Repo, ids: &[CommitId]) -> usize {
     let listed = messages(repo, &[ids[ids.len() - 1]]);
     let wanted: Vec<String> = (0..ids.len()).rev().map(|number| number.to_string()).take(listed.len()).collect();
     assert_eq!(listed, wanted);
-    (ids.len() - listed.len()..ids.len()).for_each(|number| is_whole(repo, ids[number], number));
+    (ids.len() - listed.len()..ids.len()).for_each(|number| HISTORY.is_whole(repo, ids[number], number));
     let absent = repo.backend().absent().unwrap();
     assert!(absent.keys().all(|oid| repo.backend().read(&(*oid).into()).unwrap().is_none()));
     listed.len()
@@ -82,9 +39,9 @@ fn listed(repo: &Repo, ids: &[CommitId]) -> usize {
 #[test]
 fn the_log_is_emptied_up_to_the_last_commit_that_is_cut() {
     each_way(|options| {
-        let (_, whole, _) = grown(options);
+        let (_, whole, _) = HISTORY.grown(options);
         whole.sweep(&[], &exact()).unwrap();
-        let (disk, repo, mut ids) = grown(options);
+        let (disk, repo, mut ids) = HISTORY.grown(options);
         let before = log(&disk);
         let planned = repo.sweep(&[], &recent().dry_run(true)).unwrap();
         let swept = repo.sweep(&[], &recent()).unwrap();
@@ -105,14 +62,14 @@ fn the_log_is_emptied_up_to_the_last_commit_that_is_cut() {
         assert!(log(&disk).is_superset(&before.intersection(&after).cloned().collect()));
         // History goes on, and so does what is left.
         for round in 0..4 {
-            (0..17).for_each(|_| ids.push(add(&repo, "main", ids.len())));
+            (0..17).for_each(|_| ids.push(HISTORY.add(&repo, "main", ids.len())));
             let swept = repo.sweep(&[], &recent().partial(round % 2 == 0)).unwrap();
             assert!(swept.objects > 0 && (KEPT..KEPT + 8).contains(&listed(&repo, &ids)), "{swept:?}");
         }
         repo.sweep(&[], &exact()).unwrap();
         assert_eq!(listed(&repo, &ids), KEPT);
-        let (_, other, _) = grown(options);
-        (COMMITS..ids.len()).for_each(|number| _ = add(&other, "main", number));
+        let (_, other, _) = HISTORY.grown(options);
+        (COMMITS..ids.len()).for_each(|number| _ = HISTORY.add(&other, "main", number));
         other.sweep(&[], &exact()).unwrap();
         assert_eq!(objects(&repo), objects(&other));
         assert_eq!(repo.backend().absent().unwrap(), other.backend().absent().unwrap());
@@ -128,13 +85,13 @@ fn no_more_than_a_share_of_a_store_stays() {
         let disk = SimStorage::new();
         let repo = create(&disk, options);
         set(&repo, "last 1000 refs/heads/*\n");
-        let ids: Vec<CommitId> = (0..COMMITS).map(|number| add(&repo, "main", number)).collect();
+        let ids: Vec<CommitId> = (0..COMMITS).map(|number| HISTORY.add(&repo, "main", number)).collect();
         let all = log(&disk).len();
         // Nothing is cut, and of what is before the share nothing is dead.
         repo.sweep(&[], &recent()).unwrap();
         assert!(log(&disk).len() >= all);
         for number in 0..COMMITS {
-            add(&repo, "side", 1000 + number);
+            HISTORY.add(&repo, "side", 1000 + number);
             point(&repo, "refs/heads/side", None);
         }
         repo.sweep(&[], &recent()).unwrap();
@@ -151,7 +108,7 @@ fn no_more_than_a_share_of_a_store_stays() {
 #[test]
 fn what_garbage_names_stays_as_long_as_that() {
     each_way(|options| {
-        let (disk, repo, ids) = grown(options);
+        let (disk, repo, ids) = HISTORY.grown(options);
         // A tree of long ago: it is there, so it is not written again.
         let old = repo.checkout(ids[8]).unwrap();
         let side = repo.branch("side").unwrap().edit(&info(1000), |tree| tree.set_tree("old", &old)).unwrap();
@@ -163,7 +120,7 @@ fn what_garbage_names_stays_as_long_as_that() {
             listed(&repo, &ids);
             let tree = repo.checkout(side).unwrap();
             for number in 0..9 {
-                let found = tree.get(&*format!("old/{}", path(number))).unwrap();
+                let found = tree.get(&*format!("old/{}", HISTORY.path(number))).unwrap();
                 assert_eq!(found.expect("it is there").as_ref(), value(number).as_bytes());
             }
         }
@@ -178,47 +135,21 @@ fn what_garbage_names_stays_as_long_as_that() {
 #[test]
 fn a_collection_that_ends_anywhere_leaves_a_whole_store() {
     let [options, ..] = options();
-    let (_, whole, _) = grown(&options);
+    let (_, whole, _) = HISTORY.grown(&options);
     whole.sweep(&[], &exact()).unwrap();
     let wanted = objects(&whole);
-    let finish = |disk: &SimStorage, ids: &[CommitId], done: bool| {
+    let make = || HISTORY.grown(&options);
+    HISTORY.end_anywhere(&options, &recent(), (step(5, 1), step(7, 1)), make, |disk, ids, by, swept| {
         check(disk, &options);
         let repo = open(disk, &options);
         let there = listed(&repo, ids);
-        assert!(there == COMMITS || (KEPT..KEPT + 8).contains(&there) || !done, "{there}");
+        let is_done = (KEPT..KEPT + 8).contains(&there);
+        assert!(if by == Ended::Stopped { is_done == swept.is_ok() } else { is_done || there == COMMITS }, "{there}");
         repo.sweep(&[], &recent()).unwrap();
         assert!((KEPT..KEPT + 8).contains(&listed(&repo, ids)));
         repo.sweep(&[], &exact()).unwrap();
         assert_eq!((listed(&repo, ids), objects(&repo) == wanted), (KEPT, true));
-    };
-    for last in (0..).step_by(step(5, 1) as usize) {
-        let (disk, repo, ids) = grown(&options);
-        let asked = Cell::new(0);
-        let watch = |_: &_| {
-            asked.set(asked.get() + 1);
-            if asked.get() > last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let swept = repo.sweep_watched(&RULES.parse().unwrap(), &[], &recent(), &watch);
-        drop(repo);
-        finish(&disk, &ids, swept.is_ok());
-        if swept.is_ok() {
-            assert!(last > 10, "{last} calls");
-            break;
-        }
-    }
-    for call in (1..).step_by(step(7, 1) as usize) {
-        let (disk, repo, ids) = grown(&options);
-        drop(repo);
-        let process = disk.process();
-        let killed = open(&process, &options);
-        process.stop_after(process.process_calls() + call);
-        let swept = killed.sweep(&[], &recent());
-        drop(killed);
-        finish(&disk, &ids, true);
-        if swept.is_ok() {
-            break;
-        }
-    }
+    });
 }
 
 /// Another process commits, and points at commits that are about to go, before each step of a collection.
@@ -226,30 +157,16 @@ fn a_collection_that_ends_anywhere_leaves_a_whole_store() {
 fn what_refs_keep_that_move_meanwhile_stays() {
     for options in options() {
         for turn in (0..60).step_by(step(7, 2) as usize) {
-            let (disk, repo, ids) = grown(&options);
-            let other = open(&disk, &options);
-            let (asked, made, tagged) = (Cell::new(0), RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-            let watch = |_: &_| {
-                asked.set(asked.get() + 1);
-                if asked.get() % 9 == turn % 9 && asked.get() >= turn {
-                    let number = COMMITS + made.borrow().len();
-                    made.borrow_mut().push(add(&other, "main", number));
-                    let old = (asked.get() * 7 + turn) % COMMITS;
-                    if tag(&other, number, ids[old]) {
-                        tagged.borrow_mut().push(old);
-                    }
-                }
-                ControlFlow::Continue(())
-            };
+            let store = HISTORY.grown(&options);
             let limits = recent().partial(turn % 2 == 0);
-            repo.sweep_watched(&RULES.parse().unwrap(), &[], &limits, &watch).unwrap();
-            let all: Vec<CommitId> = ids.iter().copied().chain(made.take()).collect();
+            let (other, all, tagged) = HISTORY.collect_with_moves(&store, &options, &limits, turn);
+            let (disk, repo, _) = store;
             for limits in [None, Some(recent().partial(true)), Some(exact())] {
                 limits.into_iter().for_each(|limits| _ = repo.sweep(&[], &limits).unwrap());
                 for repo in [&repo, &other, &open(&disk, &options)] {
                     assert!(messages(repo, &[all[all.len() - 1]]).len() >= KEPT, "turn {turn}");
                     let kept = all.len() - KEPT..all.len();
-                    kept.chain(tagged.borrow().iter().copied()).for_each(|number| is_whole(repo, all[number], number));
+                    kept.chain(tagged.iter().copied()).for_each(|number| HISTORY.is_whole(repo, all[number], number));
                 }
             }
             drop((repo, other));
@@ -262,29 +179,12 @@ fn what_refs_keep_that_move_meanwhile_stays() {
 #[test]
 fn what_the_grace_keeps_stays() {
     each_way(|options| {
-        let disk = SimStorage::new();
-        let repo = create(&disk, options);
-        let (mut left, mut ids) = (Vec::new(), Vec::new());
-        for number in 0..COMMITS {
-            ids.push(add(&repo, "main", number));
-            if number % 5 == 0 {
-                let name = format!("side{number}");
-                left.push((number, add(&repo, &name, 1000 + number)));
-                if number % 2 == 0 {
-                    point(&repo, &format!("refs/heads/{name}"), None);
-                }
-            }
-        }
-        (0..COMMITS).step_by(5).for_each(|number| point(&repo, &format!("refs/heads/side{number}"), None));
-        set(&repo, RULES);
+        let ((disk, repo, mut ids), left) = HISTORY.with_sides(options);
         for limits in [recent(), recent().partial(true), recent()].map(|limits| limits.grace(86_400)) {
             repo.sweep(&[], &limits).unwrap();
             let repo = open(&disk, options);
-            for (number, id) in &left {
-                let tree = repo.checkout(*id).unwrap();
-                assert_eq!(tree.get(&*path(1000 + number)).unwrap().unwrap().len(), value(1000 + number).len());
-            }
-            (0..9).for_each(|_| ids.push(add(&repo, "main", ids.len())));
+            HISTORY.sides_stay(&repo, &left);
+            (0..9).for_each(|_| ids.push(HISTORY.add(&repo, "main", ids.len())));
         }
         repo.sweep(&[], &exact()).unwrap();
         assert!(left.iter().all(|(_, id)| repo.checkout(*id).is_err()));

@@ -839,7 +839,8 @@ impl Modelled {
             // With little room it goes in parts, as far as it comes.
             let room = self.random(50_000) as u64;
             self.disk.limit_space(Some(self.disk.bytes() + room));
-            let swept = self.repo.sweep(&[], &SweepLimits::default());
+            let limits = SweepLimits::default().recent_stays(self.random(2) == 0);
+            let swept = self.repo.sweep(&[], &limits);
             assert!(matches!(swept, Ok(_) | Err(Error::NoRoom { .. } | Error::NoSpace { .. })), "{swept:?}");
             self.disk.limit_space(None);
         }

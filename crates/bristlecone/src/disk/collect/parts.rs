@@ -9,14 +9,11 @@
 
 use bristlecone_core::{Location, Object};
 
-use super::{
-    Collection, LiveSet,
-    run::{LogFront, SweepRun},
-};
+use super::{Collection, LiveSet, front::LogFront, run::SweepRun};
 use crate::{
     Error,
     backend::{SweepLimits, Swept},
-    disk::{files::segment_name, log::DiskState, refs::Refs, segment::Segment, snapshot::DiskSnapshot, view::DiskView},
+    disk::{log::DiskState, snapshot::DiskSnapshot},
 };
 
 /// Where objects went that were in parts of the log that are emptied.
@@ -83,16 +80,6 @@ impl DiskState {
         Ok(cuts)
     }
 
-    /// Returns the log before a segment, as of when that began.
-    pub(super) fn front_as_of(&self, cut: u32) -> Result<LogFront, Error> {
-        let table = self.table();
-        let view = self.view(&table);
-        let vanished = || self.corrupt(&segment_name(cut), 0, "the segment has vanished");
-        let segment = view.segment(cut)?.ok_or_else(vanished)?;
-        let refs = refs_at_head(&view, segment)?;
-        LogFront::new(cut, segment.location(segment.frames_at()), refs.rows(""))
-    }
-
     fn collect_part(&self, run: &mut SweepRun<'_>, front: LogFront) -> Result<Swept, Error> {
         let table = self.table();
         let commits = run.roots.cut.map_or(Ok(None), |rules| rules.cut())?;
@@ -108,14 +95,6 @@ impl DiskState {
         run.snapshot.as_mut().into_iter().for_each(DiskSnapshot::leave_table);
         Ok(swept)
     }
-}
-
-/// Returns what refs held where a segment begins.
-pub(super) fn refs_at_head(view: &DiskView<'_>, segment: &Segment) -> Result<Refs, Error> {
-    let salt = view.header.salt;
-    let head = segment.read_head(salt).map_err(|error| view.io(&segment.name, error))?;
-    let (_, refs) = head.ok_or_else(|| segment.head_error(salt))?;
-    view.refs_of(refs)
 }
 
 #[cfg(test)]

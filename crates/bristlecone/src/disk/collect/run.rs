@@ -2,16 +2,13 @@
 
 use std::cell::Cell;
 
-use bristlecone_core::ObjRef;
-
-use super::{Collection, SettledOids, pace::Pace, parts::MovedParts};
+use super::{Collection, LogFront, SettledOids, pace::Pace, parts::MovedParts};
 use crate::{
     Error,
     backend::{Position, Roots, SweepLimits, SweepStatus, SweepStep, Swept},
     disk::{
         lock::CollectorLock,
         log::{DiskState, LogWriter},
-        refs::RefRows,
         segment::COLD,
         snapshot::DiskSnapshot,
         walk::{FrameStep, FrameWalk},
@@ -21,30 +18,6 @@ use crate::{
         lock,
     },
 };
-
-/// A part of the log, from its beginning on, as of a moment.
-pub(super) struct LogFront {
-    /// The first segment that stays.
-    pub(super) cut: u32,
-    /// Where what is appended later begins.
-    pub(super) start: u64,
-    /// What refs held.
-    pub(super) targets: Vec<ObjRef>,
-}
-
-impl LogFront {
-    /// Returns the log before a segment, when refs were these.
-    ///
-    /// # Errors
-    /// Those of the tables of refs.
-    pub(super) fn new(cut: u32, start: u64, mut refs: RefRows) -> Result<Self, Error> {
-        let mut targets = Vec::new();
-        while let Some(target) = refs.next_object()? {
-            targets.push(target);
-        }
-        Ok(Self { cut, start, targets })
-    }
-}
 
 /// Ends what counts as a collection that is under way.
 struct Over<'s>(&'s AtomicU32);

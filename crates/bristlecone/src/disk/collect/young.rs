@@ -3,7 +3,7 @@
 
 use bristlecone_core::ObjRef;
 
-use super::{Collection, Held, LiveSet, parts::refs_at_head};
+use super::{Collection, Held, LiveSet, front::refs_at_head};
 use crate::{
     Error,
     backend::RefTarget,

@@ -95,6 +95,7 @@ fn a_collection_is_due_and_overdue_after_shares_of_what_is_live() {
 #[test]
 fn what_stays_in_the_log_makes_no_collection_due() {
     let mut store = Churned::new();
+    assert_eq!(store.backend.collected().unwrap().log_bytes, 0);
     store.repo.set_retention(&"last 100 refs/heads/*".parse().unwrap()).unwrap();
     for _ in 0..300 {
         store.edit(|tree, number| set(tree, number * 7 % ENTRIES, number));
@@ -103,13 +104,15 @@ fn what_stays_in_the_log_makes_no_collection_due() {
     let (base, end) = (store.backend.shared.table().state.base, store.backend.shared.published.end() >> 32);
     let stays = end - u64::from(base);
     assert!((4..20).contains(&stays) && store.backend.sweep_due() == SweepDue::No, "{stays} segments");
+    let told = store.backend.collected().unwrap().log_bytes;
+    assert!((stays - 1..=stays).contains(&(told / SEGMENT_BYTES)), "{told} bytes of {stays} segments");
     // So it is for a process that opens the store.
     let options = store.backend.shared.options.clone();
     store.repo = Repo::memory();
     store.backend = Arc::new(open(store.dir.path(), options));
     store.repo = Repo::with_backend(Native::new(), store.backend.clone());
     store.repo.set_collecting(false);
-    assert_eq!(store.backend.sweep_due(), SweepDue::No);
+    assert_eq!((store.backend.sweep_due(), store.backend.collected().unwrap().log_bytes), (SweepDue::No, told));
     let cold = store.backend.shared.table().state.live_bytes();
     assert!(store.append_until(SweepDue::Beside) > cold / 8 * 3 / 4);
 }

@@ -1,22 +1,63 @@
-//! The end of the log that a collection which the store begins by itself leaves where it is.
+//! How much of the log a collection empties, and as of when.
 //!
-//! What was appended since the last commit that a rule cuts is live for the most part: the states that are kept name it. Copied to cold
+//! *What is recent* stays where a collection is told so, as one that the store begins by itself. What was appended since the last commit that a rule cuts is live for the most part: the states that are kept name it. Copied to cold
 //! segments it would be dead there as soon as rules cut these commits as well. So the log is emptied up to that commit alone, as of the
 //! segment that begins there, as in parts (`parts.rs`). Whatever else is garbage behind it stays until commits are cut there, too: so
 //! no more than a share of the store is left, and a collection that somebody asks for leaves nothing.
 
-use super::run::LogFront;
+use bristlecone_core::ObjRef;
+
 use crate::{
     Error,
     backend::Cut,
-    disk::{log::DiskState, segment::Segment, view::DiskView},
+    disk::{
+        files::segment_name,
+        log::DiskState,
+        refs::{RefRows, Refs},
+        segment::Segment,
+        view::DiskView,
+    },
 };
 
 /// No more is left than so many full-grown segments, and a share of this of the log and of what is live in cold segments.
 const LEFT_SEGMENTS: u64 = 4;
 const LEFT_SHARE: u64 = 3;
 
+/// A part of the log, from its beginning on, as of a moment.
+pub(super) struct LogFront {
+    /// The first segment that stays.
+    pub(super) cut: u32,
+    /// Where what is appended later begins.
+    pub(super) start: u64,
+    /// What refs held.
+    pub(super) targets: Vec<ObjRef>,
+}
+
+impl LogFront {
+    /// Returns the log before a segment, when refs were these.
+    ///
+    /// # Errors
+    /// Those of the tables of refs.
+    pub(super) fn new(cut: u32, start: u64, mut refs: RefRows) -> Result<Self, Error> {
+        let mut targets = Vec::new();
+        while let Some(target) = refs.next_object()? {
+            targets.push(target);
+        }
+        Ok(Self { cut, start, targets })
+    }
+}
+
 impl DiskState {
+    /// Returns the log before a segment, as of when that began.
+    pub(super) fn front_as_of(&self, cut: u32) -> Result<LogFront, Error> {
+        let table = self.table();
+        let view = self.view(&table);
+        let vanished = || self.corrupt(&segment_name(cut), 0, "the segment has vanished");
+        let segment = view.segment(cut)?.ok_or_else(vanished)?;
+        let refs = refs_at_head(&view, segment)?;
+        LogFront::new(cut, segment.location(segment.frames_at()), refs.rows(""))
+    }
+
     /// Returns the log before what is to stay of it, where `end` begins what is appended from now on, and takes the commits out of the
     /// cut that stay: those behind it, and those that refs held where it ends. `None` if nothing stays.
     pub(super) fn older_front(&self, cut: &Cut, end: u32) -> Result<Option<LogFront>, Error> {
@@ -38,13 +79,21 @@ impl DiskState {
     }
 }
 
+/// Returns what refs held where a segment begins.
+pub(super) fn refs_at_head(view: &DiskView<'_>, segment: &Segment) -> Result<Refs, Error> {
+    let salt = view.header.salt;
+    let head = segment.read_head(salt).map_err(|error| view.io(&segment.name, error))?;
+    let (_, refs) = head.ok_or_else(|| segment.head_error(salt))?;
+    view.refs_of(refs)
+}
+
 /// Returns the locations in segments from one on before another.
 const fn segment_range(first: u32, end: u32) -> std::ops::Range<u64> {
     (first as u64) << 32..(end as u64) << 32
 }
 
 /// Returns the segments of the log whose numbers are less than `end`, ascending.
-fn segments_before<'a>(view: &DiskView<'a>, end: u32) -> Result<Vec<&'a Segment>, Error> {
+pub(in crate::disk) fn segments_before<'a>(view: &DiskView<'a>, end: u32) -> Result<Vec<&'a Segment>, Error> {
     let mut segments = Vec::new();
     for &number in view.table.numbers().iter().filter(|&&number| number < end) {
         segments.extend(view.segment(number)?);
